@@ -1,0 +1,183 @@
+/* config: the configuration of a process as an immutable, reference-counted snapshot.
+ *
+ * The YAML text is read into a tree with line numbers (tree.h); the option table (option.h) says which paths exist, of which
+ * type, with which default and range; bind.h writes the values into the structures below; verify.h checks what concerns
+ * several options. Whoever holds a reference may read a snapshot from any thread; nobody changes one. Every `struct str` in a
+ * snapshot is followed by a NUL that is not counted and its `p` is never NULL, so that `.p` can be given to a C interface.
+ *
+ * Loading reads files that the text names (`file:` references) and may block: it belongs to the main thread. Never logs. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/str.h"
+
+enum {
+    CONFIG_MAX_TEXT_BYTES = 16 << 20, /* a registry of 100,000 devices with all their keys is about 10 MiB */
+    CONFIG_MAX_ERRORS = 20,           /* what a person reads before correcting the file and trying again */
+};
+
+enum config_log_level { CONFIG_LOG_ERROR, CONFIG_LOG_WARN, CONFIG_LOG_INFO, CONFIG_LOG_DEBUG };
+enum config_log_format { CONFIG_LOG_LOGFMT, CONFIG_LOG_JSON };
+
+/* The protocol adapters a tenant can switch on, by their names in Hono (`hono-mqtt` ...). */
+enum config_adapter_type {
+    CONFIG_ADAPTER_MQTT,
+    CONFIG_ADAPTER_HTTP,
+    CONFIG_ADAPTER_COAP,
+    CONFIG_ADAPTER_AMQP,
+    CONFIG_ADAPTER_LORA,
+    CONFIG_ADAPTER_SIGFOX,
+    CONFIG_ADAPTER_TYPES,
+};
+
+/* One entry of a map with free names: a librdkafka property, a default of a device, the log level of a subsystem. */
+struct config_property {
+    struct str name;
+    struct str value;
+};
+
+struct config_properties {
+    struct config_property *items; /* in the order of the file */
+    size_t count;
+};
+
+struct config_strings {
+    struct str *items;
+    size_t count;
+};
+
+/* HOST:PORT. `host` comes without the brackets of an IPv6 address and may be a name; `text` is what was written. An address
+ * that is switched off has an empty host. Port 0 lets the system choose. */
+struct config_address {
+    struct str host;
+    struct str text;
+    uint16_t port;
+};
+
+struct config_listener {
+    struct str id; /* its path, as in "listeners[0]", for messages */
+    unsigned line;
+    struct config_address mqtt;
+    struct str tenant;    /* of anonymous clients and of user names without `@`; empty: there is none */
+    bool is_hono;         /* device endpoints follow Hono */
+    bool is_anonymous;    /* clients without user name are let in */
+    bool is_tenant_fixed; /* names of other tenants are refused */
+};
+
+struct config_adapter {
+    struct str id; /* its path */
+    unsigned line;
+    int type; /* enum config_adapter_type */
+    bool is_enabled;
+    bool needs_authentication;
+};
+
+/* Upper bounds of the time to live, in seconds, -1 without bound (spec: Hono tenant `resource-limits`). */
+struct config_tenant_limits {
+    int64_t max_ttl_s;
+    int64_t max_ttl_telemetry_qos0_s;
+    int64_t max_ttl_telemetry_qos1_s;
+    int64_t max_ttl_command_response_s;
+};
+
+struct config_device {
+    struct str id;
+    unsigned line;
+    bool is_enabled;
+    struct str auth_id;        /* the id of the device when the file gives none */
+    struct str password;       /* a secret; empty: the device cannot log in, only gateways speak for it */
+    struct config_strings via; /* gateways that may act for it */
+    struct config_properties defaults;
+};
+
+struct config_tenant {
+    struct str id;
+    unsigned line;
+    bool is_enabled;
+    struct config_adapter *adapters; /* none: every adapter is on and asks for authentication */
+    size_t adapter_count;
+    struct config_properties defaults;
+    struct config_tenant_limits limits;
+    struct config_device *devices;
+    size_t device_count;
+};
+
+struct config_kafka {
+    struct str bootstrap; /* empty exactly when is_embedded */
+    bool is_embedded;     /* Kafka's wire protocol inside the process, in memory */
+    struct str topic_prefix;
+    uint64_t max_inflight_bytes;
+    struct config_properties properties; /* for librdkafka, some of them secrets */
+};
+
+/* Bounds on what a peer can make us hold. A count or time of 0 where "none" is said means there is no bound. */
+struct config_limits {
+    uint64_t max_packet_bytes; /* the whole packet with its fixed header; announced to MQTT 5 clients */
+    uint64_t topic_levels;
+    uint64_t subscriptions_per_session;
+    uint64_t receive_maximum; /* QoS 1 and 2 publishes a client may have unacknowledged */
+    uint64_t topic_alias_maximum;
+    uint64_t output_bytes; /* waiting to be sent, per connection */
+    uint64_t session_queued_messages;
+    uint64_t session_queued_bytes;
+    uint64_t connect_timeout_ms;    /* from accept to a complete CONNECT */
+    uint64_t keep_alive_maximum_ms; /* 0: none; whole seconds */
+    uint64_t max_connections;       /* of the process; 0: none */
+};
+
+struct config {
+    struct config_kafka kafka;
+    struct config_listener *listeners;
+    size_t listener_count;
+    struct config_address admin_listen; /* empty host: no administration port */
+    struct str data_dir;
+    struct config_tenant *tenants;
+    size_t tenant_count;
+    uint64_t hono_delivery_timeout_ms; /* 0: wait for Kafka */
+    uint64_t drain_timeout_ms;         /* how long an orderly stop waits for Kafka's acknowledgements */
+    uint64_t workers;                  /* 0: one for each CPU the process may use */
+    int log_level;                     /* enum config_log_level */
+    int log_format;                    /* enum config_log_format */
+    struct config_properties log_levels; /* subsystem -> level name; see config_log_level_of() */
+    struct config_limits limits;
+};
+
+/* A setting from the command line: `path=value`, applied after the file, later ones win. `text` is borrowed for the call. */
+struct config_setting {
+    const char *text;
+};
+
+struct config_source {
+    struct str text;  /* YAML, at most CONFIG_MAX_TEXT_BYTES; may be empty */
+    const char *name; /* for messages, borrowed as long as they are read; also the folder of relative `file:` references */
+    const struct config_setting *settings;
+    size_t setting_count;
+    bool skips_secrets; /* leaves `file:` and `env:` references as they are: for checks on another machine and for fuzzing */
+};
+
+/* Every error of a configuration, up to the bound, in the order of the file. All-zero is valid and empty. */
+struct config_errors {
+    struct errinfo items[CONFIG_MAX_ERRORS];
+    size_t count;
+    size_t omitted; /* found, but past the bound */
+};
+
+/* Reads, binds and checks. The caller owns one reference to `*out_config`, written only on success.
+ * E_INVAL: errors were found, and at least one is in `errors` (which must not be NULL). E_LIMIT: the text is too long, too deep or has
+ * too many parts to be read at all; told in `errors` as well. */
+MUST_USE err config_load(const struct config_source *source, struct config **out_config, struct config_errors *errors);
+
+/* config_load() of a file. E_IO and an entry in `errors` when it cannot be read. `source->text` is ignored, `source->name` is
+ * the path. May block on the disk. */
+MUST_USE err config_load_file(const struct config_source *source, struct config **out_config, struct config_errors *errors);
+
+/* Takes and gives back a reference. Any thread. The last config_unref() wipes the secrets and frees; NULL is a no-op. */
+struct config *config_ref(struct config *config);
+void config_unref(struct config *config);
+
+/* The level of a subsystem: its entry in `log.levels`, else `log.level`. */
+enum config_log_level config_log_level_of(const struct config *config, struct str subsystem);

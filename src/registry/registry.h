@@ -1,0 +1,131 @@
+/* registry: which tenants, devices, gateways and credentials exist, and who may do what.
+ *
+ * Now backed by the snapshot of the configuration; a registry in Kafka comes behind the same functions. Every look-up is O(1)
+ * by a keyed hash map, takes no lock and blocks on nothing, so workers call it directly. Never logs.
+ *
+ * Lifetimes. Entries (struct registry_tenant, struct registry_device) are immutable. Those in a principal live until
+ * principal_release(); those in a registration until the caller's loop turn ends, or as long as a principal of the same tenant
+ * is held, whichever is longer.
+ *
+ * The seam for checks that cannot be answered at once (a slow password hash, a view that must first catch up): the login then
+ * carries an intrusive request node that the caller owns, REGISTRY_PENDING is returned, and the answer is posted to the caller's
+ * mailbox by that node; the connection reads nothing more until then. Today every answer is immediate and REGISTRY_PENDING is
+ * never returned; an adapter that meets it answers as for REGISTRY_UNAVAILABLE. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/str.h"
+#include "config/config.h"
+
+struct registry;
+
+/* What an authentication comes to. The adapter maps it to its protocol by one table (spec/hono 2.1). */
+enum registry_result {
+    REGISTRY_OK,
+    REGISTRY_BAD_CREDENTIALS,  /* also: unknown or disabled tenant, unknown user, none given where needed. 3.1.1 0x04, 5.0 0x86 */
+    REGISTRY_ADAPTER_DISABLED, /* the tenant does not use this adapter. 0x05, 0x87 */
+    REGISTRY_DEVICE_DISABLED,  /* right credentials of a disabled device. 0x05, 0x87 */
+    REGISTRY_TENANT_REFUSED,   /* the listener serves another tenant. 0x05, 0x87 */
+    REGISTRY_UNAVAILABLE,      /* the registry cannot tell now; reserved. 0x03, 0x88 */
+    REGISTRY_PENDING,          /* the answer will be posted; reserved, see above */
+    REGISTRY_RESULTS,
+};
+
+/* What an assertion of registration comes to, with Hono's status (spec/hono 6.1). */
+enum registry_assertion {
+    REGISTRY_ASSERTED,
+    REGISTRY_NO_TENANT,      /* 404: unknown or disabled */
+    REGISTRY_NO_DEVICE,      /* 404: unknown or disabled */
+    REGISTRY_NO_GATEWAY,     /* 403: unknown or disabled */
+    REGISTRY_NOT_AUTHORISED, /* 403: the gateway may not act for the device */
+    REGISTRY_ASSERT_UNAVAILABLE, /* 503: reserved */
+    REGISTRY_ASSERTIONS,
+};
+
+struct registry_tenant {
+    struct str id;
+    bool is_enabled;
+    uint32_t adapters;      /* bit 1u << enum config_adapter_type: switched on */
+    uint32_t open_adapters; /* those of them that serve devices without authentication */
+    const struct config_properties *defaults;  /* lowest rank in the merge of headers */
+    const struct config_tenant_limits *limits; /* bounds of the time to live */
+    struct registry *registry;
+};
+
+struct registry_device {
+    struct str id;
+    const struct registry_tenant *tenant;
+    bool is_enabled;
+    bool is_gateway;                          /* some device of the tenant names it in `via` */
+    bool has_gateways;                        /* it may be reached by a gateway */
+    const struct config_strings *via;         /* ids of the gateways that may act for it */
+    const struct config_properties *defaults; /* outrank the tenant's */
+};
+
+/* Who a connection speaks for. All-zero: nobody. An anonymous client has a tenant and no device. */
+struct principal {
+    const struct registry_tenant *tenant;
+    const struct registry_device *device;
+};
+
+struct registry_login {
+    struct str tenant;                /* the listener's, empty when it has none */
+    bool is_tenant_fixed;             /* the listener refuses names of other tenants */
+    bool is_anonymous_allowed;        /* the listener lets clients in without a user name */
+    enum config_adapter_type adapter; /* which adapter asks */
+    bool has_user_name;
+    bool has_password;
+    struct str user_name; /* `auth-id@tenant`, or an auth id of the listener's tenant; borrowed for the call */
+    struct str password;  /* borrowed for the call */
+};
+
+struct registration {
+    const struct registry_tenant *tenant;
+    const struct registry_device *device;
+    const struct registry_device *gateway; /* NULL: the device spoke itself */
+};
+
+/* Builds a registry from a configuration and takes a reference to it. Never fails: config_load() has checked everything.
+ * The caller owns one reference. Any thread. */
+struct registry *registry_new(struct config *config);
+
+/* Any thread. The last registry_unref() frees; NULL is a no-op. */
+struct registry *registry_ref(struct registry *registry);
+void registry_unref(struct registry *registry);
+
+/* Who is this? Credentials are `auth-id@tenant`, split at the first `@` (spec/hono 2.1), checked in the order tenant, adapter,
+ * credentials, device. Unknown tenant, unknown auth id and wrong password give one result after the same work. A client without
+ * user name is anonymous if the listener allows it, in the listener's tenant. On REGISTRY_OK the caller owns `*out_principal`
+ * and releases it; else it is not written. Any thread, does not block. */
+MUST_USE enum registry_result registry_authenticate(struct registry *registry, const struct registry_login *login,
+                                                    struct principal *out_principal);
+
+/* Another owned copy, for a second holder. */
+struct principal principal_copy(const struct principal *principal);
+
+/* Gives the principal back and leaves nobody. Nobody is a no-op. */
+void principal_release(struct principal *principal);
+
+/* Whether `device` of `tenant` exists and may be spoken for by `gateway`; an empty gateway means the device itself. A gateway
+ * with the id of the device is the device itself. `*out_registration` is borrowed, see above; written only when the result is
+ * REGISTRY_ASSERTED. Any thread, does not block. spec/hono 6.1. */
+MUST_USE enum registry_assertion registry_assert(struct registry *registry, struct str tenant, struct str device, struct str gateway,
+                                                 struct registration *out_registration);
+
+/* The status that Hono reports for an assertion: 200, 403, 404 or 503. */
+int registry_assertion_status(enum registry_assertion assertion);
+
+/* The words for logs and metrics, as in "bad_credentials" and "no_device". Never NULL. */
+const char *registry_result_name(enum registry_result result);
+const char *registry_assertion_name(enum registry_assertion assertion);
+
+/* A tenant by id, enabled or not; NULL when there is none. Borrowed as a registration is. */
+const struct registry_tenant *registry_find_tenant(struct registry *registry, struct str id);
+
+/* The tenants, in the order of the configuration, for the creation of topics. Index from 0. Borrowed as a registration is. */
+size_t registry_tenant_count(const struct registry *registry);
+const struct registry_tenant *registry_tenant_at(const struct registry *registry, size_t index);
