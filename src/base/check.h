@@ -1,0 +1,22 @@
+/* check: assertions about our own code, never about bytes from outside.
+ *   ASSERT(x)   always on; prints the expression, the place and a backtrace, then aborts.
+ *   DASSERT(x)  for costly checks; on in debug, test and fuzz builds only. */
+#pragma once
+
+#include <stddef.h>
+
+#define ASSERT(x) ((x) ? (void)0 : check_failed(#x, __FILE__, __LINE__))
+
+#ifdef NDEBUG
+#define DASSERT(x) ((void)0)
+#else
+#define DASSERT(x) ASSERT(x)
+#endif
+
+#define ARRAY_LEN(a) (sizeof(a) / sizeof *(a))
+
+/* The object that holds `member` at `ptr`. */
+#define CONTAINER_OF(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+
+/* Prints to stderr and aborts. Any thread. */
+void check_failed(const char *expression, const char *file, int line) __attribute__((noreturn, cold));

@@ -1,0 +1,102 @@
+/* sink: the port through which records leave for Kafka. kafka/ implements it; a fake one serves the tests. Callers see
+ * neither librdkafka nor a network.
+ *
+ * A record that sink_submit() took is answered exactly once: the delivery's mail arrives in the mailbox the delivery
+ * names, with the outcome filled in. The answer needs no memory, so it cannot fail. Records with the same topic and key
+ * are stored in the order in which they were submitted, by whichever thread; answers come in no particular order.
+ *
+ * Room is counted in bytes for the whole process. Without room sink_submit() answers E_AGAIN and nothing has happened;
+ * the caller keeps the message, stops reading from whoever sent it, and arms a sink_waiter. */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/mail.h"
+#include "base/str.h"
+
+/* How a record ended. Protocol adapters map these by table to reason codes and statuses. */
+enum outcome {
+    OUTCOME_STORED,        /* Kafka has it, as the topic's durability class demands */
+    OUTCOME_TOO_LARGE,     /* larger than the producer or the topic allows */
+    OUTCOME_UNKNOWN_TOPIC, /* the topic or partition does not exist */
+    OUTCOME_DENIED,        /* the cluster's access control refuses */
+    OUTCOME_INVALID,       /* the cluster finds the record itself faulty */
+    OUTCOME_UNAVAILABLE,   /* Kafka is away, or the topic's time limit passed; the record may still be there */
+    OUTCOME_OVERLOADED,    /* no room, for a sender that cannot be made to wait */
+    OUTCOME_FAILED,        /* anything else; the log has the details */
+    OUTCOMES,
+};
+
+/* The outcome's name as the `reason` label of metrics and in logs, for example "unknown_topic". Never NULL. */
+const char *sink_outcome_name(enum outcome outcome);
+
+/* The request's half of a submission; owned by the requester, inside an object of its own, and not to be touched between
+ * sink_submit() and its mail. */
+struct delivery {
+    struct mail mail;     /* on_mail is set by the requester */
+    struct mailbox *home; /* set by the requester: the mailbox of the thread that waits */
+    uint32_t charged_bytes;
+    enum outcome outcome;
+};
+
+struct record_header {
+    struct str name;
+    struct str value;
+};
+
+/* A topic as the sink knows it: name, handle, settings. Owned by the sink, valid as long as it is. */
+struct sink_topic;
+
+/* What to write. All views are borrowed for the duration of the call. */
+struct record {
+    struct sink_topic *topic;
+    struct str key;   /* empty: no key */
+    struct str value; /* `p` NULL: a null value, which differs from an empty one */
+    const struct record_header *headers;
+    size_t n_headers;
+};
+
+/* Tells a thread that had no room that there is some again (below 80 % of the budget). One per waiting thread; owned by
+ * it. Arming an armed waiter is a no-op. */
+struct sink_waiter {
+    struct mail mail;     /* on_mail is set by the requester */
+    struct mailbox *home; /* set by the requester */
+    atomic_bool is_armed; /* cleared by the sink when it posts the mail */
+};
+
+struct sink;
+
+struct sink_ops {
+    struct sink_topic *(*topic)(struct sink *sink, struct str name);
+    err (*submit)(struct sink *sink, const struct record *record, struct delivery *delivery);
+    void (*wait)(struct sink *sink, struct sink_waiter *waiter);
+};
+
+struct sink {
+    const struct sink_ops *ops;
+};
+
+/* The handle of a topic by its full name; the same for every call with the name. Takes a lock for a name not seen before:
+ * look it up once and keep it. NULL when the name is not a legal Kafka topic name. Any thread. */
+static inline struct sink_topic *sink_find_topic(struct sink *sink, struct str name)
+{
+    return sink->ops->topic(sink, name);
+}
+
+/* Hands a record over. Copies what it needs. Any thread; does not block.
+ * E_OK: taken, the delivery will be answered by mail. E_AGAIN: no room, nothing has happened, see sink_wait().
+ * E_INVAL: refused at once, the reason is in delivery->outcome and no mail comes. */
+MUST_USE static inline err sink_submit(struct sink *sink, const struct record *record, struct delivery *delivery)
+{
+    return sink->ops->submit(sink, record, delivery);
+}
+
+/* Arms a waiter after E_AGAIN. Its mail comes once, perhaps at once if there is room already. Any thread. */
+static inline void sink_wait(struct sink *sink, struct sink_waiter *waiter)
+{
+    sink->ops->wait(sink, waiter);
+}

@@ -1,0 +1,36 @@
+/* listener: accepts TCP connections on one address for one loop. With several workers each has a listener of its own on
+ * the address and the kernel spreads connections among them (SO_REUSEPORT). */
+#pragma once
+
+#include <stdbool.h>
+#include <sys/socket.h>
+
+#include "base/err.h"
+#include "base/str.h"
+#include "loop/loop.h"
+
+struct listener {
+    struct io io;
+    struct loop *loop;
+    /* A new connection: non-blocking, close-on-exec, TCP_NODELAY. The callee owns the descriptor. */
+    void (*on_accept)(struct listener *ln, int fd);
+    struct timer retry; /* after the process ran out of descriptors */
+    uint64_t accepted, accept_failures;
+};
+
+/* A numeric address and port, "127.0.0.1:1883", "[::1]:1883", "0.0.0.0:0" or "localhost:1883". E_INVAL with the reason in
+ * `ei`. Does not ask the network. */
+MUST_USE err listener_parse(struct str text, struct sockaddr_storage *out_address, socklen_t *out_size, struct errinfo *ei);
+
+/* Binds. With `is_shared` further listeners may bind the same address. E_BUSY: in use. E_IO: anything else. */
+MUST_USE err listener_open(struct listener *ln, struct loop *l, const struct sockaddr_storage *address, socklen_t size,
+                           bool is_shared, struct errinfo *ei);
+
+/* Begins to accept. Before the loop's thread runs, or on it. */
+MUST_USE err listener_start(struct listener *ln, struct errinfo *ei);
+
+/* Stops accepting and closes the socket; connections already accepted stay. No-op when closed. */
+void listener_close(struct listener *ln);
+
+/* The address it is bound to (with the real port where 0 was asked), as "127.0.0.1:1883", into `text`. */
+void listener_name(const struct listener *ln, char *text, size_t size);

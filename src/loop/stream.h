@@ -1,0 +1,83 @@
+/* stream: one connection's bytes in and out, over TCP (TLS joins here). Lies inside its owner's object. Reading goes into
+ * the loop's scratch buffer; only an incomplete rest is kept. Writing collects in `out` and leaves in one system call at
+ * the end of the turn. An idle stream owns no buffer. One thread: that of its loop. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "loop/loop.h"
+
+struct stream;
+
+struct stream_ops {
+    /* Bytes have come. Returns how many of them were used; the rest is offered again, with more behind it. Called again at
+     * once is a resumed stream with bytes left. Not called while the stream is paused or closing. */
+    size_t (*on_data)(struct stream *s, struct str bytes);
+    /* All output has left and at least one byte had been waiting for the peer. May be NULL. */
+    void (*on_drain)(struct stream *s);
+    /* The stream is closed, its descriptor gone; the last call, at the end of a turn. The owner may free the object.
+     * `why`: E_OK closed by us, E_CLOSED by the peer, E_IO a network error. */
+    void (*on_close)(struct stream *s, err why);
+};
+
+struct stream {
+    struct io io;
+    struct task task;
+    struct loop *loop;
+    const struct stream_ops *ops;
+    struct buf in;  /* bytes offered but not yet used */
+    struct buf out; /* bytes the peer has not taken yet */
+    uint8_t why;    /* err of on_close */
+    uint8_t state;  /* stream.c */
+    bool is_paused : 1;
+    bool is_blocked : 1; /* the kernel's buffer was full: waiting for EPOLLOUT */
+    bool is_corked : 1;  /* the peer's end of input was seen */
+};
+
+/* Takes over a connected, non-blocking descriptor. `ops` live as long as the stream. E_IO: epoll refused; the descriptor
+ * is closed and on_close is not called. */
+MUST_USE err stream_open(struct stream *s, struct loop *l, int fd, const struct stream_ops *ops);
+
+/* As stream_open(), for a stream that comes from another thread: `in` holds bytes that were read there and `out` bytes not
+ * yet written; both are taken over. on_data runs for them at the end of the turn, without waiting for the descriptor. */
+MUST_USE err stream_adopt(struct stream *s, struct loop *l, int fd, const struct stream_ops *ops, struct buf *in, struct buf *out);
+
+/* The reverse: stops watching and gives up descriptor and buffers (the caller owns them now). The stream is then closed
+ * without on_close; its memory may be released at the end of the turn. `unused` of on_data's bytes go into `out_in`:
+ * when called inside on_data, pass what was not used; else an empty string. */
+void stream_release(struct stream *s, struct str unused, int *out_fd, struct buf *out_in, struct buf *out_out);
+
+/* Room for `n` bytes of output, to be followed by stream_commit(); NULL when there is no memory. */
+MUST_USE char *stream_reserve(struct stream *s, size_t n);
+void stream_commit(struct stream *s, size_t n);
+
+/* Appends a copy. E_NOMEM: nothing was appended. A no-op with E_CLOSED on a closing stream. */
+MUST_USE err stream_write(struct stream *s, struct str bytes);
+
+/* Says that bytes were appended to s->out directly; they leave at the end of the turn. */
+void stream_flush(struct stream *s);
+
+/* Bytes that wait for the peer. */
+static inline size_t stream_pending(const struct stream *s)
+{
+    return buf_size(&s->out);
+}
+
+/* Stops and resumes reading. Bytes already read wait; they are offered again at the end of the turn that resumes. */
+void stream_pause(struct stream *s);
+void stream_resume(struct stream *s);
+
+/* Closes: nothing more is read, what is in `out` is written as far as the peer takes it at once, then on_close runs at
+ * the end of the turn. Safe inside any handler, and more than once. */
+void stream_close(struct stream *s, err why);
+
+/* Closes once the peer has taken all output (the owner bounds the wait with a timer of its own and stream_close()). */
+void stream_close_after_output(struct stream *s);
+
+static inline bool stream_is_open(const struct stream *s)
+{
+    return s->io.fd >= 0;
+}

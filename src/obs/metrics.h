@@ -1,0 +1,51 @@
+/* metrics: what the process counts. Each thread adds to cells of its own with plain stores; a scrape sums them. A module
+ * declares its metrics in one table of its own and registers it before threads start; labels are part of the table, so
+ * their number is bounded (never a device or client id). Names: millrace_<area>_<thing>_<unit>, counters end in _total. */
+#pragma once
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+enum { METRIC_CELLS = 1024 };
+
+enum metric_kind { METRIC_COUNTER, METRIC_GAUGE };
+
+struct metric {
+    const char *name;
+    const char *labels; /* as in the exposition format, `reason="too_large"`; NULL for none */
+    const char *help;   /* given by the first of several metrics with the same name */
+    enum metric_kind kind;
+    /* NULL: summed from the cells. Else asked at each scrape, on the scraping thread: for values somebody else keeps. */
+    double (*read)(void *context);
+    void *context;
+    uint32_t slot; /* set by metrics_register() */
+};
+
+/* The calling thread's cells. A thread without cells of its own shares a common set, with atomic additions still exact
+ * enough for tests: attach every thread that counts often. */
+extern _Thread_local _Atomic(uint64_t) *metric_cells;
+
+/* Registers a table, which must live as long as the process. Not thread-safe: before threads start. Aborts past
+ * METRIC_CELLS. Registering the same table again is a no-op. */
+void metrics_register(struct metric *table, size_t n);
+
+/* Gives the calling thread its cells, kept (with their sums) after the thread ends. */
+void metrics_attach_thread(void);
+
+/* Adds to a counter or gauge of the calling thread. A gauge may go down: metric_add(m, (uint64_t)-1). Cost: one add. */
+static inline void metric_add(const struct metric *m, uint64_t n)
+{
+    _Atomic(uint64_t) *cell = &metric_cells[m->slot];
+
+    atomic_store_explicit(cell, atomic_load_explicit(cell, memory_order_relaxed) + n, memory_order_relaxed);
+}
+
+/* The sum over all threads, now. Any thread. */
+int64_t metric_value(const struct metric *m);
+
+/* Writes everything in the Prometheus text format, version 0.0.4. Any thread, one at a time. E_NOMEM. */
+MUST_USE err metrics_write(struct buf *out);
