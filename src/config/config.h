@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/log.h"
 #include "base/str.h"
 
 enum {
@@ -20,7 +21,6 @@ enum {
     CONFIG_MAX_ERRORS = 20,           /* what a person reads before correcting the file and trying again */
 };
 
-enum config_log_level { CONFIG_LOG_ERROR, CONFIG_LOG_WARN, CONFIG_LOG_INFO, CONFIG_LOG_DEBUG };
 enum config_log_format { CONFIG_LOG_LOGFMT, CONFIG_LOG_JSON };
 
 /* The protocol adapters a tenant can switch on, by their names in Hono (`hono-mqtt` ...). */
@@ -34,7 +34,7 @@ enum config_adapter_type {
     CONFIG_ADAPTER_TYPES,
 };
 
-/* One entry of a map with free names: a librdkafka property, a default of a device, the log level of a subsystem. */
+/* One entry of a map with free names: a librdkafka property, a default of a device. */
 struct config_property {
     struct str name;
     struct str value;
@@ -140,9 +140,10 @@ struct config {
     uint64_t hono_delivery_timeout_ms; /* 0: wait for Kafka */
     uint64_t drain_timeout_ms;         /* how long an orderly stop waits for Kafka's acknowledgements */
     uint64_t workers;                  /* 0: one for each CPU the process may use */
-    int log_level;                     /* enum config_log_level */
+    int log_level;                     /* enum log_level */
     int log_format;                    /* enum config_log_format */
-    struct config_properties log_levels; /* subsystem -> level name; see config_log_level_of() */
+    struct config_properties log_level_names;     /* as the file gives them: subsystem -> level */
+    enum log_level log_levels[LOG_SUBS];          /* of each subsystem: its own, else log_level */
     struct config_limits limits;
 };
 
@@ -178,6 +179,3 @@ MUST_USE err config_load_file(const struct config_source *source, struct config 
 /* Takes and gives back a reference. Any thread. The last config_unref() wipes the secrets and frees; NULL is a no-op. */
 struct config *config_ref(struct config *config);
 void config_unref(struct config *config);
-
-/* The level of a subsystem: its entry in `log.levels`, else `log.level`. */
-enum config_log_level config_log_level_of(const struct config *config, struct str subsystem);
