@@ -19,7 +19,7 @@ typedef enum err {
 } err;
 
 #define MUST_USE __attribute__((warn_unused_result))
-#define PRINTF_LIKE(format, first) __attribute__((format(printf, format, first)))
+#define PRINTF_LIKE(format_at, first_at) __attribute__((format(printf, format_at, first_at)))
 
 /* What a person reads when start-up, configuration or an administration request fails. Owned by the caller, all-zero is
  * empty. `file` is borrowed and lives as long as what was read from it; `line` counts from 1, 0 is unknown. */
