@@ -1,8 +1,8 @@
 #include "base/arena.h"
 
 #include <setjmp.h>
-#include <stdarg.h>
 #include <stdalign.h>
+#include <stdarg.h>
 #include <stdint.h>
 
 #include <cmocka.h>

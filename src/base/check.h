@@ -1,16 +1,16 @@
 /* check: assertions about our own code, never about bytes from outside.
  *   ASSERT(x)   always on; prints the expression, the place and a backtrace, then aborts.
- *   DASSERT(x)  for costly checks; on in debug, test and fuzz builds only. */
+ *   DASSERT(x)  for costly checks; on in sanitizer and fuzz builds (MILLRACE_DEBUG_ASSERTS) only. */
 #pragma once
 
 #include <stddef.h>
 
 #define ASSERT(x) ((x) ? (void)0 : check_failed(#x, __FILE__, __LINE__))
 
-#ifdef NDEBUG
-#define DASSERT(x) ((void)0)
-#else
+#ifdef MILLRACE_DEBUG_ASSERTS
 #define DASSERT(x) ASSERT(x)
+#else
+#define DASSERT(x) ((void)0)
 #endif
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof *(a))

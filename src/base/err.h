@@ -18,7 +18,7 @@ typedef enum err {
     E_IO,       /* the operating system or a library failed; the details went to errno or an errinfo */
 } err;
 
-#define MUST_USE __attribute__((warn_unused_result))
+#define MUST_USE                         __attribute__((warn_unused_result))
 #define PRINTF_LIKE(format_at, first_at) __attribute__((format(printf, format_at, first_at)))
 
 /* What a person reads when start-up, configuration or an administration request fails. Owned by the caller, all-zero is

@@ -34,9 +34,9 @@ struct log_site {
     atomic_uint suppressed;
 };
 
-#define F_STR(field_name, value) ((struct log_field){.name = (field_name), .kind = LOG_KIND_STR, .text = (value)})
+#define F_STR(field_name, value)  ((struct log_field){.name = (field_name), .kind = LOG_KIND_STR, .text = (value)})
 #define F_TEXT(field_name, value) F_STR(field_name, str_from(value))
-#define F_INT(field_name, value) ((struct log_field){.name = (field_name), .kind = LOG_KIND_INT, .number = (int64_t)(value)})
+#define F_INT(field_name, value)  ((struct log_field){.name = (field_name), .kind = LOG_KIND_INT, .number = (int64_t)(value)})
 
 #define LOG_AT(level, sub, event, ...)                                                                                         \
     do {                                                                                                                       \
@@ -47,8 +47,8 @@ struct log_site {
         }                                                                                                                      \
     } while (0)
 #define LOG_ERROR(sub, event, ...) LOG_AT(LOG_LEVEL_ERROR, sub, event, ##__VA_ARGS__)
-#define LOG_WARN(sub, event, ...) LOG_AT(LOG_LEVEL_WARN, sub, event, ##__VA_ARGS__)
-#define LOG_INFO(sub, event, ...) LOG_AT(LOG_LEVEL_INFO, sub, event, ##__VA_ARGS__)
+#define LOG_WARN(sub, event, ...)  LOG_AT(LOG_LEVEL_WARN, sub, event, ##__VA_ARGS__)
+#define LOG_INFO(sub, event, ...)  LOG_AT(LOG_LEVEL_INFO, sub, event, ##__VA_ARGS__)
 #define LOG_DEBUG(sub, event, ...) LOG_AT(LOG_LEVEL_DEBUG, sub, event, ##__VA_ARGS__)
 
 /* Where lines go. Set once before threads start, by obs/log.c or a test; NULL is nowhere. */

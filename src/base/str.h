@@ -13,7 +13,10 @@ struct str {
 
 #define STR(literal) ((struct str){(literal), sizeof(literal) - 1})
 /* For tables of constants, where a compound literal is not allowed. */
-#define STR_INIT(literal) {(literal), sizeof(literal) - 1}
+#define STR_INIT(literal)                                                                                                      \
+    {                                                                                                                          \
+        (literal), sizeof(literal) - 1                                                                                         \
+    }
 
 /* For printf: `printf("%.*s", STR_ARG(s))`. */
 #define STR_ARG(s) (int)(s).n, (s).p

@@ -42,8 +42,8 @@ unsigned utf8_read(struct str s, uint32_t *out_code_point)
 
 bool utf8_is_discouraged(uint32_t code_point)
 {
-    return code_point <= 0x1f || (code_point >= 0x7f && code_point <= 0x9f) ||
-           (code_point >= 0xfdd0 && code_point <= 0xfdef) || (code_point & 0xfffe) == 0xfffe;
+    return code_point <= 0x1f || (code_point >= 0x7f && code_point <= 0x9f) || (code_point >= 0xfdd0 && code_point <= 0xfdef) ||
+           (code_point & 0xfffe) == 0xfffe;
 }
 
 /* Both checks; inlined, so that each becomes a loop of its own. */

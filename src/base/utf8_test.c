@@ -107,8 +107,9 @@ static void ill_formed_text_is_refused(void **state)
 static void control_characters_and_non_characters_are_valid_but_not_plain(void **state)
 {
     static const struct str rows[] = {
-        STR_INIT("\x01"), STR_INIT("abcdefg\x1f"), STR_INIT("\x7f"), STR_INIT("a\xc2\x80"), STR_INIT("\xc2\x9f"),
-        STR_INIT("\xef\xb7\x90"), STR_INIT("\xef\xb7\xaf"), STR_INIT("\xef\xbf\xbe"), STR_INIT("\xf4\x8f\xbf\xbf"),
+        STR_INIT("\x01"),         STR_INIT("abcdefg\x1f"),  STR_INIT("\x7f"),
+        STR_INIT("a\xc2\x80"),    STR_INIT("\xc2\x9f"),     STR_INIT("\xef\xb7\x90"),
+        STR_INIT("\xef\xb7\xaf"), STR_INIT("\xef\xbf\xbe"), STR_INIT("\xf4\x8f\xbf\xbf"),
     };
 
     (void)state;
@@ -149,7 +150,7 @@ static void a_byte_is_judged_alike_at_every_place(void **state)
 static void random_bytes_are_judged_as_by_the_reference(void **state)
 {
     /* Bytes near the edges of the ranges, so that long valid runs and near misses both happen. */
-    static const uint8_t bytes[] = {'a', 'b',  0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc1, 0xc2, 0xdf, 0xe0,
+    static const uint8_t bytes[] = {'a',  'b',  0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc1, 0xc2, 0xdf, 0xe0,
                                     0xe1, 0xec, 0xed, 0xee, 0xef, 0xf0, 0xf1, 0xf3, 0xf4, 0xf5, 0x00, 'z',  0xff};
     uint64_t random = 1;
 

@@ -37,7 +37,8 @@ struct loop {
     struct task *first_task, **last_task;
     char *scratch; /* LOOP_SCRATCH_BYTES for one read; its content is gone at the next handler */
     atomic_bool is_stopping;
-    uint64_t turns, long_turns; /* long: more than 10 ms of this thread's processor time */
+    /* Read by any thread. Long: more than 10 ms of this thread's processor time. */
+    atomic_uint_fast64_t turns, long_turns;
 };
 
 /* Creates epoll instance and mailbox. E_IO with errno's text in `ei` (which may be NULL) when the system refuses. */

@@ -34,7 +34,6 @@ struct stream {
     uint8_t state;  /* stream.c */
     bool is_paused : 1;
     bool is_blocked : 1; /* the kernel's buffer was full: waiting for EPOLLOUT */
-    bool is_corked : 1;  /* the peer's end of input was seen */
 };
 
 /* Takes over a connected, non-blocking descriptor. `ops` live as long as the stream. E_IO: epoll refused; the descriptor
@@ -43,12 +42,13 @@ MUST_USE err stream_open(struct stream *s, struct loop *l, int fd, const struct 
 
 /* As stream_open(), for a stream that comes from another thread: `in` holds bytes that were read there and `out` bytes not
  * yet written; both are taken over. on_data runs for them at the end of the turn, without waiting for the descriptor. */
-MUST_USE err stream_adopt(struct stream *s, struct loop *l, int fd, const struct stream_ops *ops, struct buf *in, struct buf *out);
+MUST_USE err stream_adopt(struct stream *s, struct loop *l, int fd, const struct stream_ops *ops, struct buf *in,
+                          struct buf *out);
 
-/* The reverse: stops watching and gives up descriptor and buffers (the caller owns them now). The stream is then closed
- * without on_close; its memory may be released at the end of the turn. `unused` of on_data's bytes go into `out_in`:
- * when called inside on_data, pass what was not used; else an empty string. */
-void stream_release(struct stream *s, struct str unused, int *out_fd, struct buf *out_in, struct buf *out_out);
+/* The reverse, called inside on_data: stops watching and gives up descriptor and buffers, which the caller owns from now on.
+ * `unused` is the part of on_data's bytes that the next owner is to see; a copy of it goes into `out_in`. on_close runs at
+ * the end of the turn as for any stream, without touching the descriptor. E_NOMEM: nothing was released. */
+MUST_USE err stream_release(struct stream *s, struct str unused, int *out_fd, struct buf *out_in, struct buf *out_out);
 
 /* Room for `n` bytes of output, to be followed by stream_commit(); NULL when there is no memory. */
 MUST_USE char *stream_reserve(struct stream *s, size_t n);

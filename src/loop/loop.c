@@ -1,0 +1,171 @@
+#include "loop/loop.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/mem.h"
+
+enum { EVENTS_MAX = 256, LONG_TURN_MS = 10 };
+
+static uint64_t clock_ms(clockid_t which)
+{
+    struct timespec t;
+
+    clock_gettime(which, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+uint64_t loop_clock_ms(void)
+{
+    return clock_ms(CLOCK_MONOTONIC);
+}
+
+uint64_t loop_wall_ms(void)
+{
+    return clock_ms(CLOCK_REALTIME);
+}
+
+/* Only resets the eventfd; the mail itself is drained in every turn. */
+static void on_wake(struct io *io, uint32_t events)
+{
+    uint64_t count;
+
+    (void)events;
+    while (read(io->fd, &count, sizeof count) < 0 && errno == EINTR)
+        ;
+}
+
+err loop_init(struct loop *l, size_t mailbox_limit_bytes, struct errinfo *ei)
+{
+    memset(l, 0, sizeof *l);
+    l->now_ms = loop_clock_ms();
+    l->last_task = &l->first_task;
+    wheel_init(&l->wheel, l->now_ms);
+    l->mailbox.wake_fd = -1;
+    l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    l->wake = (struct io){.fd = -1, .on_io = on_wake};
+    if (l->epoll_fd < 0 || mailbox_init(&l->mailbox, mailbox_limit_bytes) != E_OK) {
+        err e = errinfo_set(ei, E_IO, "cannot create an event loop: %s", strerror(errno));
+
+        loop_fini(l);
+        return e;
+    }
+    l->scratch = mem_alloc(MEM_LOOP, LOOP_SCRATCH_BYTES);
+    l->wake.fd = l->mailbox.wake_fd;
+    return loop_watch(l, &l->wake, EPOLLIN);
+}
+
+void loop_fini(struct loop *l)
+{
+    mailbox_fini(&l->mailbox);
+    if (l->epoll_fd >= 0)
+        close(l->epoll_fd);
+    l->epoll_fd = -1;
+    mem_free(MEM_LOOP, l->scratch);
+    l->scratch = NULL;
+}
+
+err loop_watch(struct loop *l, struct io *io, uint32_t events)
+{
+    struct epoll_event ev = {.events = events, .data.ptr = io};
+
+    io->events = events;
+    return epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, io->fd, &ev) == 0 ? E_OK : E_IO;
+}
+
+void loop_rewatch(struct loop *l, struct io *io, uint32_t events)
+{
+    struct epoll_event ev = {.events = events, .data.ptr = io};
+
+    if (io->events == events)
+        return;
+    io->events = events;
+    ASSERT(epoll_ctl(l->epoll_fd, EPOLL_CTL_MOD, io->fd, &ev) == 0);
+}
+
+void loop_unwatch(struct loop *l, struct io *io)
+{
+    ASSERT(epoll_ctl(l->epoll_fd, EPOLL_CTL_DEL, io->fd, NULL) == 0);
+    io->events = 0;
+}
+
+void loop_defer(struct loop *l, struct task *t)
+{
+    if (t->is_queued)
+        return;
+    t->is_queued = true;
+    t->next = NULL;
+    *l->last_task = t;
+    l->last_task = &t->next;
+}
+
+/* Only the tasks queued so far: one that queues itself again must not keep the turn from ending. */
+static void run_tasks(struct loop *l)
+{
+    struct task *t = l->first_task;
+
+    l->first_task = NULL;
+    l->last_task = &l->first_task;
+    while (t) {
+        struct task *next = t->next;
+
+        t->is_queued = false;
+        t->run(t);
+        t = next;
+    }
+}
+
+static int wait_ms(const struct loop *l, int max_wait_ms)
+{
+    int timer = wheel_next_ms(&l->wheel);
+
+    if (l->first_task)
+        return 0;
+    if (timer < 0 || (max_wait_ms >= 0 && max_wait_ms < timer))
+        return max_wait_ms;
+    return timer;
+}
+
+static uint64_t thread_cpu_ms(void)
+{
+    return clock_ms(CLOCK_THREAD_CPUTIME_ID);
+}
+
+void loop_turn(struct loop *l, int max_wait_ms)
+{
+    struct epoll_event events[EVENTS_MAX];
+    int n = epoll_wait(l->epoll_fd, events, EVENTS_MAX, wait_ms(l, max_wait_ms));
+    uint64_t began = loop_clock_ms(), cpu_began = thread_cpu_ms();
+
+    l->now_ms = began;
+    for (int i = 0; i < n; i++) {
+        struct io *io = events[i].data.ptr;
+
+        if (io->fd >= 0)
+            io->on_io(io, events[i].events);
+    }
+    mailbox_drain(&l->mailbox);
+    wheel_advance(&l->wheel, l->now_ms);
+    run_tasks(l);
+    atomic_fetch_add_explicit(&l->turns, 1, memory_order_relaxed);
+    /* Processor time, not the clock on the wall: a descheduled thread is no fault of a handler. */
+    if (loop_clock_ms() - began > LONG_TURN_MS && thread_cpu_ms() - cpu_began > LONG_TURN_MS)
+        atomic_fetch_add_explicit(&l->long_turns, 1, memory_order_relaxed);
+}
+
+void loop_run(struct loop *l)
+{
+    while (!atomic_load_explicit(&l->is_stopping, memory_order_acquire))
+        loop_turn(l, -1);
+}
+
+void loop_stop(struct loop *l)
+{
+    atomic_store_explicit(&l->is_stopping, true, memory_order_release);
+    while (write(l->mailbox.wake_fd, &(uint64_t){1}, sizeof(uint64_t)) < 0 && errno == EINTR)
+        ;
+}

@@ -1,0 +1,260 @@
+#include "loop/stream.h"
+
+#include <errno.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/check.h"
+
+enum state {
+    STATE_CLOSED,
+    STATE_OPEN,
+    STATE_FINISHING, /* closes after output */
+    STATE_CLOSING,   /* on_close is due */
+    STATE_RELEASED,  /* on_close is due, the descriptor belongs to somebody else */
+};
+
+static void update_interest(struct stream *s)
+{
+    uint32_t want = 0;
+
+    if (s->state == STATE_OPEN && !s->is_paused)
+        want |= EPOLLIN;
+    if (s->is_blocked)
+        want |= EPOLLOUT;
+    loop_rewatch(s->loop, &s->io, want);
+}
+
+/* Offers bytes until the owner uses none of them, pauses or closes. Returns how many were used. */
+static size_t offer(struct stream *s, struct str bytes)
+{
+    size_t used = 0;
+
+    while (used < bytes.n && s->state == STATE_OPEN && !s->is_paused) {
+        size_t n = s->ops->on_data(s, str_from_offset(bytes, used));
+
+        if (n == 0)
+            break;
+        used += n;
+    }
+    return used;
+}
+
+static void offer_kept(struct stream *s)
+{
+    size_t used = offer(s, buf_str(&s->in));
+
+    buf_consume(&s->in, used);
+    if (buf_size(&s->in) == 0)
+        buf_free(&s->in, MEM_LOOP);
+}
+
+static void take(struct stream *s, struct str bytes)
+{
+    if (buf_size(&s->in) == 0) {
+        size_t used = offer(s, bytes);
+
+        if (s->state != STATE_OPEN || used == bytes.n)
+            return;
+        bytes = str_from_offset(bytes, used);
+        if (buf_append(&s->in, MEM_LOOP, bytes) != E_OK)
+            stream_close(s, E_NOMEM);
+        return;
+    }
+    if (buf_append(&s->in, MEM_LOOP, bytes) != E_OK)
+        stream_close(s, E_NOMEM);
+    else
+        offer_kept(s);
+}
+
+static void on_readable(struct stream *s)
+{
+    ssize_t n = read(s->io.fd, s->loop->scratch, LOOP_SCRATCH_BYTES);
+
+    if (n > 0)
+        take(s, (struct str){s->loop->scratch, (size_t)n});
+    else if (n == 0)
+        stream_close(s, E_CLOSED);
+    else if (errno != EAGAIN && errno != EINTR)
+        stream_close(s, errno == ECONNRESET ? E_CLOSED : E_IO);
+}
+
+static void write_out(struct stream *s)
+{
+    bool had_output = buf_size(&s->out) > 0;
+
+    while (buf_size(&s->out) > 0) {
+        struct str rest = buf_str(&s->out);
+        ssize_t n = send(s->io.fd, rest.p, rest.n, MSG_NOSIGNAL);
+
+        if (n >= 0) {
+            buf_consume(&s->out, (size_t)n);
+        } else if (errno == EAGAIN) {
+            s->is_blocked = true;
+            break;
+        } else if (errno != EINTR) {
+            stream_close(s, errno == EPIPE || errno == ECONNRESET ? E_CLOSED : E_IO);
+            return;
+        }
+    }
+    if (buf_size(&s->out) > 0)
+        return;
+    buf_free(&s->out, MEM_LOOP);
+    s->is_blocked = false;
+    if (s->state == STATE_FINISHING)
+        stream_close(s, E_OK);
+    else if (had_output && s->state == STATE_OPEN && s->ops->on_drain)
+        s->ops->on_drain(s);
+}
+
+static void on_io(struct io *io, uint32_t events)
+{
+    struct stream *s = CONTAINER_OF(io, struct stream, io);
+
+    if (s->state == STATE_CLOSING || s->state == STATE_RELEASED)
+        return;
+    if (events & EPOLLOUT) {
+        s->is_blocked = false;
+        loop_defer(s->loop, &s->task);
+    }
+    if ((events & EPOLLIN) && s->state == STATE_OPEN && !s->is_paused)
+        on_readable(s);
+    else if (events & (EPOLLHUP | EPOLLERR))
+        stream_close(s, events & EPOLLERR ? E_IO : E_CLOSED);
+}
+
+static void finish_close(struct stream *s)
+{
+    if (s->state == STATE_CLOSING) {
+        loop_unwatch(s->loop, &s->io);
+        close(s->io.fd);
+        s->io.fd = -1;
+    }
+    buf_free(&s->in, MEM_LOOP);
+    buf_free(&s->out, MEM_LOOP);
+    s->state = STATE_CLOSED;
+    s->ops->on_close(s, (err)s->why); /* may free s */
+}
+
+/* The end of the turn: kept input of a resumed stream, then all output at once, then the end of a closed stream. */
+static void run(struct task *t)
+{
+    struct stream *s = CONTAINER_OF(t, struct stream, task);
+
+    if (s->state == STATE_OPEN && !s->is_paused && buf_size(&s->in) > 0)
+        offer_kept(s);
+    if (!s->is_blocked && s->state != STATE_RELEASED)
+        write_out(s);
+    if (s->state == STATE_CLOSING || s->state == STATE_RELEASED)
+        finish_close(s);
+    else
+        update_interest(s);
+}
+
+static void set_up(struct stream *s, struct loop *l, int fd, const struct stream_ops *ops)
+{
+    *s = (struct stream){.io = {.fd = fd, .on_io = on_io}, .task = {.run = run}, .loop = l, .ops = ops, .state = STATE_OPEN};
+}
+
+err stream_open(struct stream *s, struct loop *l, int fd, const struct stream_ops *ops)
+{
+    set_up(s, l, fd, ops);
+    if (loop_watch(l, &s->io, EPOLLIN) == E_OK)
+        return E_OK;
+    close(fd);
+    s->io.fd = -1;
+    s->state = STATE_CLOSED;
+    return E_IO;
+}
+
+err stream_adopt(struct stream *s, struct loop *l, int fd, const struct stream_ops *ops, struct buf *in, struct buf *out)
+{
+    err e = stream_open(s, l, fd, ops);
+
+    if (e != E_OK) {
+        buf_free(in, MEM_LOOP);
+        buf_free(out, MEM_LOOP);
+        return e;
+    }
+    s->in = *in;
+    s->out = *out;
+    *in = *out = (struct buf){0};
+    loop_defer(l, &s->task);
+    return E_OK;
+}
+
+err stream_release(struct stream *s, struct str unused, int *out_fd, struct buf *out_in, struct buf *out_out)
+{
+    struct buf kept = {0};
+
+    /* A copy, because `unused` may lie in s->in as well as in the scratch buffer. */
+    if (buf_append(&kept, MEM_LOOP, unused) != E_OK)
+        return E_NOMEM;
+    loop_unwatch(s->loop, &s->io);
+    *out_fd = s->io.fd;
+    *out_in = kept;
+    *out_out = s->out;
+    s->out = (struct buf){0};
+    s->io.fd = -1;
+    s->state = STATE_RELEASED;
+    loop_defer(s->loop, &s->task);
+    return E_OK;
+}
+
+char *stream_reserve(struct stream *s, size_t n)
+{
+    return buf_reserve(&s->out, MEM_LOOP, n);
+}
+
+void stream_commit(struct stream *s, size_t n)
+{
+    buf_commit(&s->out, n);
+    stream_flush(s);
+}
+
+err stream_write(struct stream *s, struct str bytes)
+{
+    if (s->state != STATE_OPEN)
+        return E_CLOSED;
+    err e = buf_append(&s->out, MEM_LOOP, bytes);
+
+    if (e == E_OK)
+        stream_flush(s);
+    return e;
+}
+
+void stream_flush(struct stream *s)
+{
+    if (!s->is_blocked)
+        loop_defer(s->loop, &s->task);
+}
+
+void stream_pause(struct stream *s)
+{
+    s->is_paused = true;
+    loop_defer(s->loop, &s->task);
+}
+
+void stream_resume(struct stream *s)
+{
+    s->is_paused = false;
+    loop_defer(s->loop, &s->task);
+}
+
+void stream_close(struct stream *s, err why)
+{
+    if (s->state != STATE_OPEN && s->state != STATE_FINISHING)
+        return;
+    s->why = (uint8_t)why;
+    s->state = STATE_CLOSING;
+    loop_defer(s->loop, &s->task);
+}
+
+void stream_close_after_output(struct stream *s)
+{
+    if (s->state != STATE_OPEN)
+        return;
+    s->state = STATE_FINISHING;
+    loop_defer(s->loop, &s->task);
+}

@@ -1,0 +1,101 @@
+#include "loop/worker.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+static _Thread_local const struct worker *current;
+
+bool worker_is_current(const struct worker *w)
+{
+    return current == NULL || current == w;
+}
+
+static void *run(void *context)
+{
+    struct worker *w = context;
+
+    current = w;
+    if (w->all->on_thread)
+        w->all->on_thread(w);
+    loop_run(&w->loop);
+    return NULL;
+}
+
+err workers_init(struct workers *ws, unsigned n, size_t mailbox_limit_bytes, void (*on_thread)(struct worker *w),
+                 struct errinfo *ei)
+{
+    *ws = (struct workers){.n = n, .on_thread = on_thread};
+    ws->list = aligned_alloc(64, n * sizeof *ws->list);
+    if (!ws->list)
+        return errinfo_set(ei, E_IO, "no memory for %u workers", n);
+    memset(ws->list, 0, n * sizeof *ws->list);
+    for (unsigned i = 0; i < n; i++) {
+        struct worker *w = &ws->list[i];
+        err e = loop_init(&w->loop, mailbox_limit_bytes, ei);
+
+        if (e != E_OK) {
+            ws->n = i;
+            workers_fini(ws);
+            return e;
+        }
+        w->id = i;
+        w->all = ws;
+    }
+    return E_OK;
+}
+
+/* Signals are the main thread's: workers inherit a mask that blocks them all. */
+static int start_thread(struct worker *w)
+{
+    char name[16];
+    sigset_t all, before;
+    int failed;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    failed = pthread_create(&w->thread, NULL, run, w);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failed)
+        return failed;
+    snprintf(name, sizeof name, "worker-%u", w->id);
+    (void)pthread_setname_np(w->thread, name); /* only for people who look at threads */
+    return 0;
+}
+
+static void stop_first(struct workers *ws, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        loop_stop(&ws->list[i].loop);
+    for (unsigned i = 0; i < n; i++)
+        pthread_join(ws->list[i].thread, NULL);
+}
+
+err workers_start(struct workers *ws, struct errinfo *ei)
+{
+    for (unsigned i = 0; i < ws->n; i++) {
+        int failed = start_thread(&ws->list[i]);
+
+        if (failed) {
+            stop_first(ws, i);
+            return errinfo_set(ei, E_IO, "cannot start worker %u: %s", i, strerror(failed));
+        }
+    }
+    return E_OK;
+}
+
+void workers_stop(struct workers *ws)
+{
+    stop_first(ws, ws->n);
+}
+
+void workers_fini(struct workers *ws)
+{
+    for (unsigned i = 0; i < ws->n; i++)
+        loop_fini(&ws->list[i].loop);
+    free(ws->list);
+    *ws = (struct workers){0};
+}
