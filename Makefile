@@ -26,7 +26,9 @@ $(BUILD)/build.ninja:
 	$(MESON) setup $(BUILD) --prefix=$(PREFIX)
 
 demo: ## set up, build, and watch a device's message reach Kafka and a subscriber
-	@tools/demo
+	@tools/setup --demo
+	@$(MAKE) --no-print-directory all
+	@tools/demo $(BUILD)/millrace
 
 test: setup ## set up, build, run every unit, integration and end-to-end test
 	@$(MAKE) --no-print-directory all
