@@ -9,7 +9,6 @@
  * the caller keeps the message, stops reading from whoever sent it, and arms a sink_waiter. */
 #pragma once
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -61,11 +60,12 @@ struct record {
 };
 
 /* Tells a thread that had no room that there is some again (below 80 % of the budget). One per waiting thread; owned by
- * it. Arming an armed waiter is a no-op. */
+ * it. Arming an armed waiter is a no-op; on_mail may arm it again. */
 struct sink_waiter {
     struct mail mail;     /* on_mail is set by the requester */
     struct mailbox *home; /* set by the requester */
-    atomic_bool is_armed; /* cleared by the sink when it posts the mail */
+    bool is_armed;        /* the rest is the sink's; read by the owner's thread only */
+    void (*on_room)(struct mail *m);
 };
 
 struct sink;
@@ -95,8 +95,13 @@ MUST_USE static inline err sink_submit(struct sink *sink, const struct record *r
     return sink->ops->submit(sink, record, delivery);
 }
 
-/* Arms a waiter after E_AGAIN. Its mail comes once, perhaps at once if there is room already. Any thread. */
+/* Arms a waiter after E_AGAIN. Its mail comes once, perhaps at once if there is room already. The thread of waiter->home. */
 static inline void sink_wait(struct sink *sink, struct sink_waiter *waiter)
 {
     sink->ops->wait(sink, waiter);
 }
+
+/* For implementations of `wait`, on the waiter's thread: true when it is armed now and its mail is to be posted once; false
+ * when it was armed already. Disarms it again when the mail runs, on the same thread: a node that is still in a mailbox
+ * cannot be posted a second time. */
+MUST_USE bool sink_arm_waiter(struct sink_waiter *waiter);
