@@ -39,7 +39,9 @@ static inline bool str_starts_with(struct str s, struct str prefix)
 /* The rest of `s` from byte `from` on; empty when `s` is shorter. */
 static inline struct str str_from_offset(struct str s, size_t from)
 {
-    return from >= s.n ? (struct str){0} : (struct str){s.p + from, s.n - from};
+    if (from >= s.n)
+        return (struct str){0};
+    return (struct str){s.p + from, s.n - from};
 }
 
 /* Splits at the first `separator`: returns what stands before it and leaves the rest in `*rest`.
