@@ -10,7 +10,7 @@ PREFIX ?= /usr/local
 .PHONY: all help setup deps demo test unit e2e bench asan tsan fuzz nightly format lint install clean
 
 all: deps $(BUILD)/build.ninja ## build build/millrace
-	@ninja -C $(BUILD) -j$(JOBS)
+	@ninja -C $(BUILD) -j$(JOBS) millrace
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
