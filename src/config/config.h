@@ -88,7 +88,7 @@ struct config_device {
     struct str id;
     unsigned line;
     bool is_enabled;
-    struct str auth_id;        /* the id of the device when the file gives none */
+    struct str auth_id;        /* the id of the device if it has a password and the file gives no other */
     struct str password;       /* a secret; empty: the device cannot log in, only gateways speak for it */
     struct config_strings via; /* gateways that may act for it */
     struct config_properties defaults;
@@ -137,13 +137,13 @@ struct config {
     struct str data_dir;
     struct config_tenant *tenants;
     size_t tenant_count;
-    uint64_t hono_delivery_timeout_ms; /* 0: wait for Kafka */
-    uint64_t drain_timeout_ms;         /* how long an orderly stop waits for Kafka's acknowledgements */
-    uint64_t workers;                  /* 0: one for each CPU the process may use */
-    int log_level;                     /* enum log_level */
-    int log_format;                    /* enum config_log_format */
-    struct config_properties log_level_names;     /* as the file gives them: subsystem -> level */
-    enum log_level log_levels[LOG_SUBS];          /* of each subsystem: its own, else log_level */
+    uint64_t hono_delivery_timeout_ms;        /* 0: wait for Kafka */
+    uint64_t drain_timeout_ms;                /* how long an orderly stop waits for Kafka's acknowledgements */
+    uint64_t workers;                         /* 0: one for each CPU the process may use */
+    int log_level;                            /* enum log_level */
+    int log_format;                           /* enum config_log_format */
+    struct config_properties log_level_names; /* as the file gives them: subsystem -> level */
+    enum log_level log_levels[LOG_SUBS];      /* of each subsystem: its own, else log_level */
     struct config_limits limits;
 };
 
@@ -167,9 +167,9 @@ struct config_errors {
     size_t omitted; /* found, but past the bound */
 };
 
-/* Reads, binds and checks. The caller owns one reference to `*out_config`, written only on success.
- * E_INVAL: errors were found, and at least one is in `errors` (which must not be NULL). E_LIMIT: the text is too long, too deep or has
- * too many parts to be read at all; told in `errors` as well. */
+/* Reads, binds and checks. The caller owns one reference to `*out_config`, written only on success. `errors` must not be NULL and
+ * is emptied first. E_INVAL: there is at least one in it. E_LIMIT: the text is too long, too deep or has too many parts to be read at
+ * all; told in `errors` as well. */
 MUST_USE err config_load(const struct config_source *source, struct config **out_config, struct config_errors *errors);
 
 /* config_load() of a file. E_IO and an entry in `errors` when it cannot be read. `source->text` is ignored, `source->name` is

@@ -26,7 +26,7 @@ struct registry;
 /* What an authentication comes to. The adapter maps it to its protocol by one table (spec/hono 2.1). */
 enum registry_result {
     REGISTRY_OK,
-    REGISTRY_BAD_CREDENTIALS,  /* also: unknown or disabled tenant, unknown user, none given where needed. 3.1.1 0x04, 5.0 0x86 */
+    REGISTRY_BAD_CREDENTIALS, /* also: unknown or disabled tenant, unknown user, none given where needed. 3.1.1 0x04, 5.0 0x86 */
     REGISTRY_ADAPTER_DISABLED, /* the tenant does not use this adapter. 0x05, 0x87 */
     REGISTRY_DEVICE_DISABLED,  /* right credentials of a disabled device. 0x05, 0x87 */
     REGISTRY_TENANT_REFUSED,   /* the listener serves another tenant. 0x05, 0x87 */
@@ -38,10 +38,10 @@ enum registry_result {
 /* What an assertion of registration comes to, with Hono's status (spec/hono 6.1). */
 enum registry_assertion {
     REGISTRY_ASSERTED,
-    REGISTRY_NO_TENANT,      /* 404: unknown or disabled */
-    REGISTRY_NO_DEVICE,      /* 404: unknown or disabled */
-    REGISTRY_NO_GATEWAY,     /* 403: unknown or disabled */
-    REGISTRY_NOT_AUTHORISED, /* 403: the gateway may not act for the device */
+    REGISTRY_NO_TENANT,          /* 404: unknown or disabled */
+    REGISTRY_NO_DEVICE,          /* 404: unknown or disabled */
+    REGISTRY_NO_GATEWAY,         /* 403: unknown or disabled */
+    REGISTRY_NOT_AUTHORISED,     /* 403: the gateway may not act for the device */
     REGISTRY_ASSERT_UNAVAILABLE, /* 503: reserved */
     REGISTRY_ASSERTIONS,
 };
@@ -49,8 +49,8 @@ enum registry_assertion {
 struct registry_tenant {
     struct str id;
     bool is_enabled;
-    uint32_t adapters;      /* bit 1u << enum config_adapter_type: switched on */
-    uint32_t open_adapters; /* those of them that serve devices without authentication */
+    uint32_t adapters;                         /* bit 1u << enum config_adapter_type: switched on */
+    uint32_t open_adapters;                    /* those of them that serve devices without authentication */
     const struct config_properties *defaults;  /* lowest rank in the merge of headers */
     const struct config_tenant_limits *limits; /* bounds of the time to live */
     struct registry *registry;
@@ -113,8 +113,8 @@ void principal_release(struct principal *principal);
 /* Whether `device` of `tenant` exists and may be spoken for by `gateway`; an empty gateway means the device itself. A gateway
  * with the id of the device is the device itself. `*out_registration` is borrowed, see above; written only when the result is
  * REGISTRY_ASSERTED. Any thread, does not block. spec/hono 6.1. */
-MUST_USE enum registry_assertion registry_assert(struct registry *registry, struct str tenant, struct str device, struct str gateway,
-                                                 struct registration *out_registration);
+MUST_USE enum registry_assertion registry_assert(struct registry *registry, struct str tenant, struct str device,
+                                                 struct str gateway, struct registration *out_registration);
 
 /* The status that Hono reports for an assertion: 200, 403, 404 or 503. */
 int registry_assertion_status(enum registry_assertion assertion);

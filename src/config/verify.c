@@ -1,0 +1,303 @@
+#include "config/verify.h"
+
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "config/bind.h"
+#include "config/nearest.h"
+#include "config/report.h"
+
+/* What the rules are checked with. */
+struct verifier {
+    struct config *config;
+    const struct tree_node *root;
+    const char *file;
+    struct config_errors *errors;
+};
+
+#define FAIL(v, line, ...) report_error((v)->errors, (line) ? (v)->file : BIND_COMMAND_LINE, (line), __VA_ARGS__)
+
+/* As FAIL, at an option that the file may not even have. */
+#define FAIL_AT(v, node, ...)                                                                                                  \
+    report_error((v)->errors, !(node) || (node)->line ? (v)->file : BIND_COMMAND_LINE, (node) ? (node)->line : 0, __VA_ARGS__)
+
+/* Where `section.key` stands, else the section; NULL when the file has neither. */
+static const struct tree_node *node_of(const struct verifier *v, const char *section, const char *key)
+{
+    const struct tree_node *outer = tree_find(v->root, str_from(section));
+    const struct tree_node *inner = outer && key ? tree_find(outer, str_from(key)) : NULL;
+
+    return inner ? inner : outer;
+}
+
+static int compare_str(struct str a, struct str b)
+{
+    size_t n = a.n < b.n ? a.n : b.n;
+    int order = n ? memcmp(a.p, b.p, n) : 0;
+
+    return order ? order : (a.n > b.n) - (a.n < b.n);
+}
+
+static void verify_kafka(struct verifier *v)
+{
+    const struct config_kafka *kafka = &v->config->kafka;
+
+    if (kafka->is_embedded && kafka->bootstrap.n)
+        FAIL_AT(v, node_of(v, "kafka", "bootstrap"),
+                "kafka.bootstrap: has no use with kafka.embedded: true; leave one of them out");
+    if (!kafka->is_embedded && !kafka->bootstrap.n)
+        FAIL_AT(v, node_of(v, "kafka", NULL), "kafka.bootstrap is missing: where is Kafka? (k1:9092,k2:9092)");
+    for (size_t i = 0; i < kafka->properties.count; i++) {
+        struct str name = kafka->properties.items[i].name;
+
+        if (str_equal(name, STR("bootstrap.servers")) || str_equal(name, STR("metadata.broker.list")))
+            FAIL_AT(v, node_of(v, "kafka", "properties"), "kafka.properties.%.*s: use kafka.bootstrap", STR_ARG(name));
+    }
+}
+
+/* --- tenants --- */
+
+/* The tenant with this id, or NULL. `sorted` are all of them by id. */
+struct by_id {
+    const struct config_tenant **sorted;
+    size_t count;
+};
+
+static int compare_tenants(const void *a, const void *b)
+{
+    return compare_str((*(const struct config_tenant *const *)a)->id, (*(const struct config_tenant *const *)b)->id);
+}
+
+static int compare_tenant_id(const void *id, const void *tenant)
+{
+    return compare_str(*(const struct str *)id, (*(const struct config_tenant *const *)tenant)->id);
+}
+
+static bool has_tenant(const struct by_id *tenants, struct str id)
+{
+    return bsearch(&id, tenants->sorted, tenants->count, sizeof *tenants->sorted, compare_tenant_id) != NULL;
+}
+
+static struct str nearest_tenant(const struct by_id *tenants, struct str id)
+{
+    struct nearest n = {.word = id};
+
+    for (size_t i = 0; i < tenants->count; i++)
+        nearest_offer(&n, tenants->sorted[i]->id);
+    return nearest_result(&n);
+}
+
+static struct by_id sort_tenants(const struct config *config)
+{
+    struct by_id tenants = {.count = config->tenant_count};
+
+    tenants.sorted = mem_alloc(MEM_CONFIG, (tenants.count + 1) * sizeof *tenants.sorted);
+    for (size_t i = 0; i < tenants.count; i++)
+        tenants.sorted[i] = &config->tenants[i];
+    qsort(tenants.sorted, tenants.count, sizeof *tenants.sorted, compare_tenants);
+    return tenants;
+}
+
+static void verify_adapters(struct verifier *v, const struct config_tenant *ten)
+{
+    const struct config_adapter *seen[CONFIG_ADAPTER_TYPES] = {0};
+
+    for (size_t i = 0; i < ten->adapter_count; i++) {
+        const struct config_adapter *adapter = &ten->adapters[i];
+
+        if (seen[adapter->type])
+            FAIL(v, adapter->line, "%.*s: the same adapter as in line %u", STR_ARG(adapter->id), seen[adapter->type]->line);
+        seen[adapter->type] = adapter;
+    }
+}
+
+/* --- devices --- */
+
+static int compare_devices(const void *a, const void *b)
+{
+    return compare_str((*(const struct config_device *const *)a)->id, (*(const struct config_device *const *)b)->id);
+}
+
+static int compare_device_id(const void *id, const void *device)
+{
+    return compare_str(*(const struct str *)id, (*(const struct config_device *const *)device)->id);
+}
+
+/* By auth id, then by line, so that an error names the later one. */
+static int compare_auth_ids(const void *a, const void *b)
+{
+    const struct config_device *x = *(const struct config_device *const *)a, *y = *(const struct config_device *const *)b;
+    int order = compare_str(x->auth_id, y->auth_id);
+
+    return order ? order : (x->line > y->line) - (x->line < y->line);
+}
+
+static void verify_via(struct verifier *v, const struct config_device *dev, const struct config_device **sorted, size_t count)
+{
+    for (size_t i = 0; i < dev->via.count; i++) {
+        struct str gateway = dev->via.items[i];
+        struct nearest near = {.word = gateway};
+
+        if (gateway.n == 0)
+            continue; /* refused when it was bound */
+        if (str_equal(gateway, dev->id)) {
+            FAIL(v, dev->line, "device %.*s: via names the device itself", STR_ARG(dev->id));
+            continue;
+        }
+        if (bsearch(&gateway, sorted, count, sizeof *sorted, compare_device_id))
+            continue;
+        for (size_t k = 0; k < count && v->errors->count < CONFIG_MAX_ERRORS; k++)
+            nearest_offer(&near, sorted[k]->id);
+        struct str best = nearest_result(&near);
+        FAIL(v, dev->line, "device %.*s: via names %.*s, which is no device of the tenant%s%.*s%s", STR_ARG(dev->id),
+             STR_ARG(gateway), best.n ? " (did you mean " : "", STR_ARG(best), best.n ? "?)" : "");
+    }
+}
+
+static void verify_auth_ids(struct verifier *v, const struct config_device **sorted, size_t count)
+{
+    qsort(sorted, count, sizeof *sorted, compare_auth_ids);
+    for (size_t i = 1; i < count; i++)
+        if (sorted[i]->auth_id.n && str_equal(sorted[i - 1]->auth_id, sorted[i]->auth_id) &&
+            !str_equal(sorted[i - 1]->id, sorted[i]->id)) /* one key given twice was told already */
+            FAIL(v, sorted[i]->line, "device %.*s: its auth_id %.*s is that of device %.*s too", STR_ARG(sorted[i]->id),
+                 STR_ARG(sorted[i]->auth_id), STR_ARG(sorted[i - 1]->id));
+}
+
+static void verify_devices(struct verifier *v, struct config_tenant *ten)
+{
+    const struct config_device **sorted = mem_alloc(MEM_CONFIG, (ten->device_count + 1) * sizeof *sorted);
+
+    for (size_t i = 0; i < ten->device_count; i++) {
+        struct config_device *dev = &ten->devices[i];
+
+        sorted[i] = dev;
+        if (dev->password.n && !dev->auth_id.n)
+            dev->auth_id = dev->id;
+    }
+    qsort(sorted, ten->device_count, sizeof *sorted, compare_devices);
+    for (size_t i = 0; i < ten->device_count; i++)
+        verify_via(v, &ten->devices[i], sorted, ten->device_count);
+    verify_auth_ids(v, sorted, ten->device_count);
+    mem_free(MEM_CONFIG, sorted);
+}
+
+/* --- listeners --- */
+
+static bool is_same_address(const struct config_address *a, const struct config_address *b)
+{
+    return a->port && a->port == b->port && str_equal_nocase(a->host, b->host);
+}
+
+static void verify_listener(struct verifier *v, const struct config_listener *listener, const struct by_id *tenants)
+{
+    if (listener->tenant.n == 0) {
+        if (listener->is_anonymous)
+            FAIL(v, listener->line, "%.*s: anonymous clients need a tenant", STR_ARG(listener->id));
+        if (listener->is_tenant_fixed)
+            FAIL(v, listener->line, "%.*s: tenant_fixed needs a tenant", STR_ARG(listener->id));
+    } else if (!has_tenant(tenants, listener->tenant)) {
+        struct str best = nearest_tenant(tenants, listener->tenant);
+
+        FAIL(v, listener->line, "%.*s: tenant %.*s is not configured%s%.*s%s", STR_ARG(listener->id), STR_ARG(listener->tenant),
+             best.n ? " (did you mean " : "", STR_ARG(best), best.n ? "?)" : "");
+    }
+}
+
+static void verify_listeners(struct verifier *v, const struct by_id *tenants)
+{
+    const struct config *config = v->config;
+
+    if (config->listener_count == 0 && tree_is_null(tree_find(v->root, STR("listeners"))))
+        report_error(v->errors, v->file, 0, "listeners is missing: which address do devices connect to?");
+    for (size_t i = 0; i < config->listener_count; i++) {
+        const struct config_listener *listener = &config->listeners[i];
+
+        verify_listener(v, listener, tenants);
+        if (is_same_address(&listener->mqtt, &config->admin_listen))
+            FAIL(v, listener->line, "%.*s: %.*s is the address of admin.listen", STR_ARG(listener->id),
+                 STR_ARG(listener->mqtt.text));
+        for (size_t k = 0; k < i; k++)
+            if (is_same_address(&config->listeners[k].mqtt, &listener->mqtt))
+                FAIL(v, listener->line, "%.*s: %.*s is the address of %.*s", STR_ARG(listener->id),
+                     STR_ARG(listener->mqtt.text), STR_ARG(config->listeners[k].id));
+    }
+}
+
+/* --- the rest --- */
+
+static void verify_limits(struct verifier *v)
+{
+    const struct config_limits *limits = &v->config->limits;
+    const struct {
+        const char *section, *key;
+        uint64_t bytes;
+    } rooms[] = {
+        {"limits", "output_bytes", limits->output_bytes},
+        {"limits", "session_queued_bytes", limits->session_queued_bytes},
+        {"kafka", "max_inflight_bytes", v->config->kafka.max_inflight_bytes},
+    };
+
+    /* A packet that is accepted but fits nowhere would be stuck for ever. */
+    for (size_t i = 0; i < ARRAY_LEN(rooms); i++)
+        if (rooms[i].bytes < limits->max_packet_bytes)
+            FAIL_AT(v, node_of(v, rooms[i].section, rooms[i].key), "%s.%s: must be at least limits.max_packet_bytes",
+                    rooms[i].section, rooms[i].key);
+    if (limits->keep_alive_maximum_ms % 1000)
+        FAIL_AT(v, node_of(v, "limits", "keep_alive_maximum"), "limits.keep_alive_maximum: must be whole seconds");
+}
+
+static int find_subsystem(struct str name, struct nearest *near)
+{
+    for (int sub = 0; sub < LOG_SUBS; sub++) {
+        if (str_equal(name, str_from(log_sub_name((enum log_sub)sub))))
+            return sub;
+        nearest_offer(near, str_from(log_sub_name((enum log_sub)sub)));
+    }
+    return -1;
+}
+
+static int find_level(struct str name)
+{
+    int level = LOG_LEVEL_DEBUG;
+
+    while (level >= 0 && !str_equal(name, str_from(log_level_name((enum log_level)level))))
+        level--;
+    return level;
+}
+
+static void verify_log_levels(struct verifier *v)
+{
+    struct config *config = v->config;
+
+    for (int sub = 0; sub < LOG_SUBS; sub++)
+        config->log_levels[sub] = (enum log_level)config->log_level;
+    for (size_t i = 0; i < config->log_level_names.count; i++) {
+        const struct config_property *entry = &config->log_level_names.items[i];
+        struct nearest near = {.word = entry->name};
+        int sub = find_subsystem(entry->name, &near), level = find_level(entry->value);
+        struct str best = nearest_result(&near);
+
+        if (sub < 0)
+            FAIL_AT(v, node_of(v, "log", "levels"), "log.levels.%.*s: unknown part of the program%s%.*s%s",
+                    STR_ARG(entry->name), best.n ? " (did you mean " : "", STR_ARG(best), best.n ? "?)" : "");
+        else if (level >= 0) /* else refused when it was bound */
+            config->log_levels[sub] = (enum log_level)level;
+    }
+}
+
+void verify_config(struct config *config, const struct tree_node *root, const char *file, struct config_errors *errors)
+{
+    struct verifier v = {.config = config, .root = root, .file = file, .errors = errors};
+    struct by_id tenants = sort_tenants(config);
+
+    verify_kafka(&v);
+    verify_listeners(&v, &tenants);
+    for (size_t i = 0; i < config->tenant_count; i++) {
+        verify_adapters(&v, &config->tenants[i]);
+        verify_devices(&v, &config->tenants[i]);
+    }
+    verify_limits(&v);
+    verify_log_levels(&v);
+    mem_free(MEM_CONFIG, tenants.sorted);
+}
