@@ -12,11 +12,11 @@ struct mqtt_ack {
 
 /* Decodes a PUBACK, PUBREC, PUBREL, PUBCOMP, DISCONNECT or AUTH frame, as `frame->type` says. 0, or the reason:
  *   0x81 cut off or too long (before 5.0: anything but the packet identifier, and a DISCONNECT that is not empty);
- *   0x82 packet identifier 0; a reason code that the packet's table does not have [MQTT-3.4.2-1 and alike]; an AUTH without an
- *        Authentication Method (section 3.15.2.2.2);
+ *   0x82 packet identifier 0; a reason code that the packet's table does not have [MQTT-3.4.2-1 and alike]; an AUTH without
+ *        an Authentication Method (section 3.15.2.2.2);
  *   0x81, 0x82 from the properties, see mqtt_property_decode().
- * Whether the sender's side may use the reason (a client no "Session taken over"), and a Session Expiry Interval in DISCONNECT after
- * 0 in CONNECT, are the caller's to refuse. */
+ * Left to the caller: whether the sender's side may use the reason (a client no "Session taken over"), and a Session Expiry
+ * Interval in a DISCONNECT after one of 0 in CONNECT. */
 MUST_USE enum mqtt_reason mqtt_ack_decode(const struct mqtt_frame *frame, enum mqtt_version version, struct mqtt_ack *out);
 
 /* Appends a PUBACK, PUBREC, PUBREL or PUBCOMP: four bytes when the reason is success or the version is before 5.0 and there are
@@ -31,5 +31,6 @@ MUST_USE err mqtt_ack_encode(const struct mqtt_encoder *e, enum mqtt_type type, 
 MUST_USE err mqtt_ack_encode_disconnect(const struct mqtt_encoder *e, enum mqtt_reason reason,
                                         const struct mqtt_properties *props);
 
-/* Appends an AUTH, which needs an Authentication Method among `props`. 5.0 only. Properties as above [MQTT-3.15.2-2, 3.15.2-3]. */
+/* Appends an AUTH, which needs an Authentication Method among `props`. 5.0 only. Properties as above [MQTT-3.15.2-2,
+ * 3.15.2-3]. */
 MUST_USE err mqtt_ack_encode_auth(const struct mqtt_encoder *e, enum mqtt_reason reason, const struct mqtt_properties *props);

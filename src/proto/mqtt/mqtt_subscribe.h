@@ -1,15 +1,16 @@
-/* mqtt_subscribe: SUBSCRIBE and UNSUBSCRIBE decoded, SUBACK and UNSUBACK encoded. The list of filters is checked as a whole when
- * the packet is decoded, so that walking it cannot fail. Decoded fields borrow the packet. Pure functions, any thread. */
+/* mqtt_subscribe: SUBSCRIBE and UNSUBSCRIBE decoded, SUBACK and UNSUBACK encoded. The list of filters is checked as a whole
+ * when the packet is decoded, so that walking it cannot fail. Decoded fields borrow the packet. Pure functions, any thread. */
 #pragma once
 
 #include "proto/mqtt/mqtt_property.h"
 #include "proto/mqtt/topic.h"
 
 struct mqtt_subscribe {
-    uint16_t packet_id;    /* not 0 */
-    uint32_t filter_count; /* at least 1 */
-    struct str filters;    /* the payload, for mqtt_subscribe_next() */
-    bool has_options;      /* SUBSCRIBE, not UNSUBSCRIBE */
+    enum mqtt_version version;
+    bool has_options;                  /* SUBSCRIBE, not UNSUBSCRIBE */
+    uint16_t packet_id;                /* not 0 */
+    uint32_t filter_count;             /* at least 1 */
+    struct str filters;                /* the payload, for mqtt_subscribe_next() */
     struct mqtt_properties properties; /* of SUBSCRIBE: perhaps one subscription_identifier */
 };
 
@@ -39,9 +40,9 @@ bool mqtt_subscribe_next(const struct mqtt_subscribe *s, struct str *rest, struc
 /* Appends the SUBACK for a SUBSCRIBE, with one reason a filter in the order of the filters [MQTT-3.8.4-6]: before 5.0 every
  * failure becomes 0x80. `props` may be NULL; User Properties, then the Reason String are left out when the packet would
  * be too large [MQTT-3.9.2-1, 3.9.2-2]. Errors: see struct mqtt_encoder. */
-MUST_USE err mqtt_subscribe_encode_suback(const struct mqtt_encoder *e, uint16_t packet_id, const uint8_t *reasons, size_t count,
-                                          const struct mqtt_properties *props);
+MUST_USE err mqtt_subscribe_encode_suback(const struct mqtt_encoder *e, uint16_t packet_id, const uint8_t *reasons,
+                                          size_t count, const struct mqtt_properties *props);
 
 /* Appends the UNSUBACK for an UNSUBSCRIBE. As above; before 5.0 it has no reasons and `reasons` may be NULL. */
-MUST_USE err mqtt_subscribe_encode_unsuback(const struct mqtt_encoder *e, uint16_t packet_id, const uint8_t *reasons, size_t count,
-                                            const struct mqtt_properties *props);
+MUST_USE err mqtt_subscribe_encode_unsuback(const struct mqtt_encoder *e, uint16_t packet_id, const uint8_t *reasons,
+                                            size_t count, const struct mqtt_properties *props);
