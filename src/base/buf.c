@@ -3,9 +3,12 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-enum { FIRST_BYTES = 256, MAX_BYTES = 1 << 30 };
+#include "base/check.h"
 
-/* Moves the bytes to the front, when that alone makes the room or the front half is waste anyway. */
+/* Capacities are powers of two. WORTH_MOVING: the part of the capacity that must be waste before the rest is moved to the
+ * front, so that a queue which stays nearly full grows once instead of moving all its bytes for each one that joins. */
+enum { FIRST_BYTES = 256, MAX_BYTES = 1 << 30, WORTH_MOVING = 4 };
+
 static void compact(struct buf *b)
 {
     size_t n = buf_size(b);
@@ -20,37 +23,36 @@ static void compact(struct buf *b)
 char *buf_reserve(struct buf *b, enum mem_sub sub, size_t n)
 {
     size_t need = buf_size(b) + n, cap = b->cap ? b->cap : FIRST_BYTES;
+    uint32_t waste = b->head;
     char *p;
 
-    if (b->tail + n <= b->cap)
-        return b->p + b->tail;
-    if (need <= b->cap && b->head >= b->cap / 2) {
-        compact(b);
-        return b->p + b->tail;
-    }
-    if (need > MAX_BYTES)
+    if (n > MAX_BYTES || need > MAX_BYTES) /* the first, because the sum may have wrapped */
         return NULL;
-    while (cap < need)
-        cap *= 2;
+    if (b->p && n <= b->cap - b->tail)
+        return b->p + b->tail;
     compact(b);
-    if (cap > b->cap) {
-        p = mem_try_realloc(sub, b->p, cap);
-        if (!p)
-            return NULL;
-        b->p = p;
-        b->cap = (uint32_t)cap;
-    }
-    return b->p + b->tail;
+    if (b->p && need <= b->cap && (waste >= b->cap / WORTH_MOVING || b->cap == MAX_BYTES))
+        return b->p + b->tail;
+    while (cap < need || cap == b->cap)
+        cap *= 2;
+    p = mem_try_realloc(sub, b->p, cap);
+    if (!p)
+        return NULL;
+    b->p = p;
+    b->cap = (uint32_t)cap;
+    return p + b->tail;
 }
 
 err buf_append(struct buf *b, enum mem_sub sub, struct str s)
 {
-    char *to = buf_reserve(b, sub, s.n);
+    char *to;
 
+    if (s.n == 0)
+        return E_OK;
+    to = buf_reserve(b, sub, s.n);
     if (!to)
         return E_NOMEM;
-    if (s.n)
-        memcpy(to, s.p, s.n);
+    memcpy(to, s.p, s.n);
     buf_commit(b, s.n);
     return E_OK;
 }
@@ -76,6 +78,7 @@ err buf_printf(struct buf *b, enum mem_sub sub, const char *format, ...)
 
 void buf_consume(struct buf *b, size_t n)
 {
+    ASSERT(n <= buf_size(b));
     b->head += (uint32_t)n;
     if (b->head == b->tail)
         b->head = b->tail = 0;

@@ -25,10 +25,10 @@ static inline size_t buf_size(const struct buf *b)
 /* The unconsumed bytes, borrowed until the next call that changes the buffer. */
 static inline struct str buf_str(const struct buf *b)
 {
-    return (struct str){b->p + b->head, b->tail - b->head};
+    return b->p ? (struct str){b->p + b->head, b->tail - b->head} : (struct str){0};
 }
 
-/* Makes room for `n` more bytes and returns where they go, or NULL when memory is short or the buffer would pass 2 GiB.
+/* Makes room for `n` more bytes and returns where they go, or NULL when memory is short or the buffer would pass 1 GiB.
  * The bytes count once buf_commit() says how many were written. */
 char *buf_reserve(struct buf *b, enum mem_sub sub, size_t n) MUST_USE;
 
@@ -37,7 +37,7 @@ static inline void buf_commit(struct buf *b, size_t n)
     b->tail += (uint32_t)n;
 }
 
-/* Appends a copy of `s`. E_NOMEM when memory is short; the buffer is then unchanged. */
+/* Appends a copy of `s`. E_NOMEM when buf_reserve() gives no room; the buffer is then unchanged. */
 MUST_USE err buf_append(struct buf *b, enum mem_sub sub, struct str s);
 
 /* Appends formatted text. E_NOMEM as above. */

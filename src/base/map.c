@@ -2,12 +2,13 @@
 
 enum { FIRST_SLOTS = 8 };
 
-/* The slot an entry would like best. The upper half goes beside the pointer, so the lower half picks the slot. */
+/* Only this half is kept beside the pointer, so it picks the slot as well: growing needs no look at the entries. */
 static uint32_t stored(uint64_t hash)
 {
     return (uint32_t)(hash >> 32);
 }
 
+/* The slot an entry would like best. */
 static uint32_t wanted(const struct map *m, uint32_t hash)
 {
     return hash & (m->n_slots - 1);

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/check.h"
+
 /* Small objects share a page or two, so that 15,000 idle connections waste little and a test with one wastes 16 KiB. */
 enum { CHUNK_BYTES = 16 * 1024, OBJECTS_MIN = 8 };
 
@@ -13,9 +15,11 @@ struct slab_chunk {
 static void add_chunk(struct slab *s)
 {
     size_t size = (s->object_bytes + 7) & ~(size_t)7;
-    size_t n = (CHUNK_BYTES - sizeof(struct slab_chunk)) / size;
     struct slab_chunk *chunk;
+    size_t n;
 
+    ASSERT(s->object_bytes >= sizeof(void *)); /* the list of free objects goes through them */
+    n = (CHUNK_BYTES - sizeof *chunk) / size;
     if (n < OBJECTS_MIN)
         n = OBJECTS_MIN;
     s->object_bytes = size;

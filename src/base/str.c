@@ -24,7 +24,7 @@ bool str_to_u64(struct str s, uint64_t max, uint64_t *out_value)
     for (size_t i = 0; i < s.n; i++) {
         uint64_t digit = (uint64_t)(unsigned char)s.p[i] - '0';
 
-        if (digit > 9 || value > max / 10 || value * 10 > max - digit)
+        if (digit > 9 || digit > max || value > (max - digit) / 10)
             return false;
         value = value * 10 + digit;
     }
