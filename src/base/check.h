@@ -3,6 +3,7 @@
  *   DASSERT(x)  for costly checks; on in sanitizer and fuzz builds (MILLRACE_DEBUG_ASSERTS) only. */
 #pragma once
 
+#include <assert.h> /* static_assert */
 #include <stddef.h>
 
 #define ASSERT(x) ((x) ? (void)0 : check_failed(#x, __FILE__, __LINE__))

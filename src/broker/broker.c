@@ -1,0 +1,197 @@
+#include "broker/broker.h"
+
+#include "base/check.h"
+#include "base/siphash.h"
+#include "broker/broker_metrics.h"
+#include "broker/outgoing.h"
+#include "broker/session.h"
+#include "broker/shard.h"
+
+enum { IDS_MAX = 64 /* identifiers of one delivery gathered without an allocation */ };
+
+struct broker {
+    struct shard *shards;
+    struct workers *workers;
+    struct broker_limits limits;
+    struct broker_hooks hooks;
+    atomic_uint_fast64_t sequence;
+};
+
+/* A message on its way to another worker; freed there. */
+struct post {
+    struct mail mail;
+    struct shard *to;
+    struct message *message;
+};
+
+struct broker *broker_new(struct workers *workers, const struct broker_limits *limits, const struct broker_hooks *hooks)
+{
+    struct broker *b = mem_alloc_zero(MEM_BROKER, sizeof *b);
+
+    metrics_register(broker_metrics, BROKER_METRICS);
+    *b = (struct broker){.workers = workers, .limits = *limits, .hooks = *hooks};
+    b->shards = mem_alloc_zero(MEM_BROKER, workers->n * sizeof *b->shards);
+    for (unsigned i = 0; i < workers->n; i++) {
+        struct shard *shard = &b->shards[i];
+
+        shard->broker = b;
+        shard->worker = &workers->list[i];
+        shard->session_slab =
+            (struct slab){.object_bytes = sizeof(struct session) + SESSION_INLINE_ID_BYTES, .sub = MEM_BROKER};
+        shard->outgoing_slab = (struct slab){.object_bytes = sizeof(struct outgoing), .sub = MEM_BROKER};
+        subscriptions_init(&shard->subscriptions);
+        retained_init(&shard->retained, &shard->worker->loop.wheel);
+    }
+    return b;
+}
+
+static void drop_sessions(struct shard *shard)
+{
+    uint32_t cursor = 0;
+    struct session *ss;
+
+    while ((cursor = 0, ss = map_next(&shard->sessions, &cursor))) {
+        message_unref(ss->will);
+        ss->will = NULL;
+        session_end(ss);
+    }
+    map_free(&shard->sessions, MEM_BROKER);
+}
+
+void broker_free(struct broker *broker)
+{
+    if (!broker)
+        return;
+    for (unsigned i = 0; i < broker->workers->n; i++) {
+        struct shard *shard = &broker->shards[i];
+
+        drop_sessions(shard);
+        subscriptions_fini(&shard->subscriptions);
+        retained_fini(&shard->retained);
+        slab_fini(&shard->session_slab);
+        slab_fini(&shard->outgoing_slab);
+    }
+    mem_free(MEM_BROKER, broker->shards);
+    mem_free(MEM_BROKER, broker);
+}
+
+struct shard *broker_shard(struct broker *broker, unsigned worker_id)
+{
+    return &broker->shards[worker_id];
+}
+
+const struct broker_limits *broker_limits(const struct shard *shard)
+{
+    return &shard->broker->limits;
+}
+
+const struct broker_hooks *broker_hooks(const struct shard *shard)
+{
+    return &shard->broker->hooks;
+}
+
+unsigned broker_home(const struct broker *broker, struct str tenant, struct str device, struct str client_id)
+{
+    return (unsigned)(siphash_pair(tenant, device.n ? device : client_id) % broker->workers->n);
+}
+
+static void deliver_match(struct subscriptions *subs, const struct match *match, struct message *m)
+{
+    uint32_t few[IDS_MAX], *ids = few;
+    uint16_t n = 0;
+    struct outgoing_request request;
+
+    if (match->n_ids > IDS_MAX)
+        ids = mem_alloc(MEM_BROKER, match->n_ids * sizeof *ids);
+    for (int32_t i = match->first_id; i >= 0; i = subs->ids[i].next)
+        ids[n++] = subs->ids[i].id;
+    request = (struct outgoing_request){
+        .message = m,
+        .ids = ids,
+        .n_ids = n,
+        .qos = m->qos < match->qos ? m->qos : match->qos,
+        .retain = match->retain_as_published && m->retain, /* [MQTT-3.3.1-12, 3.3.1-13] */
+    };
+    outgoing_deliver(match->session, &request);
+    if (ids != few)
+        mem_free(MEM_BROKER, ids);
+}
+
+static void deliver_here(struct shard *shard, struct message *m)
+{
+    struct subscriptions *subs = &shard->subscriptions;
+
+    if (m->retain && retained_set(&shard->retained, m) != E_OK)
+        broker_count(BROKER_DROPPED_NO_MEMORY, 1);
+    if (subscriptions_match(subs, m) != E_OK)
+        broker_count(BROKER_DROPPED_NO_MEMORY, 1);
+    /* Delivering may close a connection and publish its will, but only at the end of the turn: the matches stay valid. */
+    for (uint32_t i = 0; i < subs->n_matches; i++)
+        deliver_match(subs, &subs->matches[i], m);
+}
+
+static void on_post(struct mail *mail)
+{
+    struct post *post = CONTAINER_OF(mail, struct post, mail);
+
+    deliver_here(post->to, post->message);
+    mailbox_release(&post->to->worker->loop.mailbox, message_size(post->message));
+    message_unref(post->message);
+    mem_free(MEM_BROKER, post);
+}
+
+/* Retained messages concern every worker. */
+static bool is_wanted(const struct shard *shard, const struct message *m)
+{
+    return m->retain || subscriptions_may_match(&shard->subscriptions, m->tenant, m->topic);
+}
+
+/* Room with all that want it, or with none. A bit for each worker that does. */
+static err reserve(struct shard *from, const struct message *m, uint64_t *out_wanted)
+{
+    struct broker *b = from->broker;
+    size_t bytes = message_size(m);
+    uint64_t wanted = 0;
+
+    for (unsigned i = 0; i < b->workers->n; i++) {
+        struct shard *to = &b->shards[i];
+
+        if (to == from || !is_wanted(to, m))
+            continue;
+        if (mailbox_reserve(&to->worker->loop.mailbox, bytes)) {
+            wanted |= 1ull << i;
+            continue;
+        }
+        for (unsigned j = 0; j < i; j++)
+            if (wanted >> j & 1)
+                mailbox_release(&b->shards[j].worker->loop.mailbox, bytes);
+        return E_AGAIN;
+    }
+    *out_wanted = wanted;
+    return E_OK;
+}
+
+err broker_publish(struct shard *shard, struct message *message)
+{
+    struct broker *b = shard->broker;
+    uint64_t wanted = 0;
+    err e;
+
+    ASSERT_ON(shard->worker);
+    e = reserve(shard, message, &wanted);
+    if (e != E_OK)
+        return e;
+    if (message->retain)
+        message->sequence = atomic_fetch_add_explicit(&b->sequence, 1, memory_order_relaxed) + 1;
+    for (unsigned i = 0; i < b->workers->n; i++) {
+        struct post *post;
+
+        if (!(wanted >> i & 1))
+            continue;
+        post = mem_alloc(MEM_BROKER, sizeof *post);
+        *post = (struct post){.mail = {.on_mail = on_post}, .to = &b->shards[i], .message = message_ref(message)};
+        mailbox_post(&b->workers->list[i].loop.mailbox, &post->mail);
+    }
+    deliver_here(shard, message);
+    return E_OK;
+}

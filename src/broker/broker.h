@@ -1,0 +1,50 @@
+/* broker: MQTT's publish and subscribe over all workers. One shard a worker; a publish is matched against the publisher's own
+ * shard at once and posted, as a reference, to those workers whose filters may match: each worker shows the others a summary
+ * (subscriptions.h) that can only err on the side of a needless post.
+ *
+ * Everything but broker_new() and broker_free() runs on the worker of the shard it is given. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/str.h"
+#include "core/message.h"
+#include "loop/worker.h"
+#include "registry/registry.h"
+
+struct broker;
+struct shard;
+
+/* Bounds on what a client can make us hold. */
+struct broker_limits {
+    uint32_t subscriptions_per_session;
+    uint32_t queued_messages; /* per session */
+    uint32_t queued_bytes;    /* per session */
+    uint16_t in_flight;       /* messages to one client that wait for its acknowledgement */
+};
+
+struct broker_hooks {
+    void *context;
+    /* Publishes a will as if its client had sent it. Borrows both. */
+    void (*publish_will)(void *context, struct shard *shard, const struct principal *principal, struct message *will);
+};
+
+/* A broker with a shard for each worker. Registers metrics: before the threads start. The caller owns it. */
+struct broker *broker_new(struct workers *workers, const struct broker_limits *limits, const struct broker_hooks *hooks);
+
+/* After the workers have stopped. Ends all sessions without publishing wills. */
+void broker_free(struct broker *broker);
+
+struct shard *broker_shard(struct broker *broker, unsigned worker_id);
+
+/* The worker on which a client's session lives; `device` is empty for clients that did not authenticate as one. Any thread. */
+unsigned broker_home(const struct broker *broker, struct str tenant, struct str device, struct str client_id);
+
+/* Delivers to all matching subscribers, stores a retained message (an empty payload deletes it), and sets message->sequence.
+ * Borrows the reference. E_AGAIN: some worker that should get it has no room in its mailbox; nobody got anything. */
+MUST_USE err broker_publish(struct shard *shard, struct message *message);
+
+/* The limits given to broker_new(). */
+const struct broker_limits *broker_limits(const struct shard *shard);

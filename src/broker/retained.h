@@ -1,0 +1,34 @@
+/* retained: the retained messages of all tenants (MQTT 5.0 section 3.3.1.3), as one worker sees them. Every worker holds an
+ * index of its own; the messages are shared. Sets reach every worker by mail in no common order, so the higher sequence
+ * number wins, and a deletion is remembered for a while lest an older set brings the message back. One thread. */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/list.h"
+#include "broker/topic_tree.h"
+#include "loop/wheel.h"
+
+struct message;
+
+struct retained {
+    struct topic_tree tree;
+    struct wheel *wheel;
+    struct timer sweep; /* forgets deletions */
+    struct list deleted;
+    size_t n_messages;
+    size_t bytes;
+};
+
+void retained_init(struct retained *r, struct wheel *wheel);
+void retained_fini(struct retained *r);
+
+/* Stores, replaces, or with an empty payload deletes, unless what is there is newer. Takes a reference of its own. E_NOMEM. */
+MUST_USE err retained_set(struct retained *r, struct message *m);
+
+typedef void (*retained_visit)(void *context, struct message *m);
+
+/* Visits all whose topic matches and that have not expired. The visitor must not set any. */
+void retained_match(struct retained *r, struct str tenant, struct str filter, uint64_t now_ms, retained_visit visit,
+                    void *context);
