@@ -15,28 +15,10 @@
 
 #include <llhttp.h>
 
-#include "base/buf.h"
 #include "base/err.h"
+#include "proto/http1/http1_head.h"
+#include "proto/http1/http1_refusal.h"
 #include "proto/http1/http_message.h"
-
-/* Why a request is refused; the table in http1_parser.c gives each a status, a label for metrics and a text. */
-enum http1_refusal {
-    HTTP1_REFUSED_NOT,
-    HTTP1_REFUSED_SYNTAX,            /* 400 anything llhttp or our line rules reject */
-    HTTP1_REFUSED_LINE_ENDING,       /* 400 bare CR or LF, folded header */
-    HTTP1_REFUSED_HOST,              /* 400 missing, repeated or not a host */
-    HTTP1_REFUSED_LENGTH,            /* 400 ambiguous: repeated, with Transfer-Encoding, not a number */
-    HTTP1_REFUSED_CHUNK,             /* 400 broken chunked framing */
-    HTTP1_REFUSED_BODY_TOO_LARGE,    /* 413 */
-    HTTP1_REFUSED_LINE_TOO_LONG,     /* 414 */
-    HTTP1_REFUSED_EXPECTATION,       /* 417 */
-    HTTP1_REFUSED_HEAD_TOO_LARGE,    /* 431 bytes or number of headers */
-    HTTP1_REFUSED_MEMORY,            /* 500 */
-    HTTP1_REFUSED_METHOD,            /* 501 */
-    HTTP1_REFUSED_TRANSFER_ENCODING, /* 501 */
-    HTTP1_REFUSED_VERSION,           /* 505 */
-    HTTP1_REFUSALS,
-};
 
 struct http1_limits {
     uint32_t max_line_bytes; /* request line */
@@ -47,18 +29,6 @@ struct http1_limits {
 
 /* For peers nobody knows: 8 KiB, 16 KiB, 100 headers, 1 MiB. */
 extern const struct http1_limits http1_limits_default;
-
-/* Memory of one request's head: a text block and a table, both reused. All-zero is valid and empty. It must stay where it
- * is, and not be cleared, as long as the request's views are used. */
-struct http1_head {
-    struct buf text;
-    struct http_header *headers;
-    uint32_t cap_headers;
-};
-
-/* Empties the block for the next request and gives back what an unusually large head took. */
-void http1_head_clear(struct http1_head *head);
-void http1_head_free(struct http1_head *head);
 
 enum http1_step {
     HTTP1_MORE, /* all input is used and the request goes on */
@@ -72,14 +42,17 @@ struct http1_parser {
     llhttp_t ll;
     const struct http1_limits *limits;
     uint64_t max_body_bytes; /* of limits; may be changed between HTTP1_HEAD and the next call, for one request */
-    uint64_t body_bytes;     /* of this request, handed out so far */
+    uint64_t body_bytes;     /* of this request: of the chunks begun so far, or what is still to come of a known length */
+    struct str piece;        /* of the body, found by llhttp in this call */
     uint32_t scanned;        /* bytes of the head that passed the line rules */
-    uint32_t line_start;
-    uint32_t lines;
-    uint32_t overhead; /* bytes of chunk framing since the last body byte, or of trailers */
+    uint32_t line_bytes;     /* of the request line, once it is complete */
+    uint32_t n_lines;
+    uint32_t overhead; /* bytes of framing of this chunk, or of trailers */
     uint8_t phase;     /* http1_parser.c */
-    uint8_t trailer_state;
-    uint8_t refusal; /* enum http1_refusal */
+    uint8_t trailer;   /* state inside the trailers */
+    uint8_t refusal;   /* enum http1_refusal */
+    bool has_skipped_line;
+    bool is_inside; /* bytes of a head have come */
 };
 
 /* Begins; `limits` is borrowed as long as the parser is used. Nothing to free. */
@@ -92,8 +65,3 @@ enum http1_step http1_parser_next(struct http1_parser *p, struct http1_head *hea
 
 /* Whether a request has begun and not ended; only an unfinished one is an error at the end of input. */
 bool http1_parser_is_inside(const struct http1_parser *p);
-
-/* What a refusal means. Never NULL. */
-uint16_t http1_refusal_status(enum http1_refusal refusal);
-const char *http1_refusal_label(enum http1_refusal refusal);
-const char *http1_refusal_text(enum http1_refusal refusal);

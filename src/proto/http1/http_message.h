@@ -40,8 +40,8 @@ struct http_request {
     uint64_t content_length; /* 0 when there is none or the body is chunked */
     uint8_t minor_version;   /* of HTTP/1 */
     bool is_chunked;
-    bool is_kept_alive;     /* the peer is ready to send another request on this connection */
-    bool expects_continue;  /* Expect: 100-continue */
+    bool is_kept_alive;    /* the peer is ready to send another request on this connection */
+    bool expects_continue; /* Expect: 100-continue */
 };
 
 /* One response, whole. All-zero but for the status is a response without body. Content-Length, Date and Connection are added
