@@ -61,13 +61,29 @@ static void fail(struct binder *b, const struct place *at, const char *format, .
                  text);
 }
 
-static void set_defaults(const struct option_index *index, int parent, char *base)
+/* The host of an address is a part of its text; in a snapshot it ends with a NUL too. */
+static void own_host(struct binder *b, const struct option *o, void *at)
 {
-    for (int row = index->first_child[parent]; row != OPTION_NONE; row = index->next_sibling[row]) {
-        if (option_table[row].type == OPTION_SECTION)
-            set_defaults(index, row, base);
-        else
-            setter_write_default(&option_table[row], base + option_table[row].offset);
+    struct config_address address;
+
+    if (o->type != OPTION_ADDRESS)
+        return;
+    memcpy(&address, at, sizeof address);
+    address.host = arena_copy(b->job->arena, MEM_CONFIG, address.host);
+    memcpy(at, &address, sizeof address);
+}
+
+static void set_defaults(struct binder *b, int parent, char *base)
+{
+    for (int row = b->index.first_child[parent]; row != OPTION_NONE; row = b->index.next_sibling[row]) {
+        const struct option *o = &option_table[row];
+
+        if (o->type == OPTION_SECTION) {
+            set_defaults(b, row, base);
+        } else {
+            setter_write_default(o, base + o->offset);
+            own_host(b, o, base + o->offset);
+        }
     }
 }
 
@@ -103,9 +119,11 @@ static void bind_scalar(struct binder *b, const struct option *o, const struct p
     struct setter_reason why;
     struct str text;
 
-    if (!expect(b, at, TREE_SCALAR) || !take_text(b, o, at, &text) || setter_write(o, text, to, &why))
+    if (!expect(b, at, TREE_SCALAR) || !take_text(b, o, at, &text))
         return;
-    if (o->flags & OPTION_SECRET)
+    if (setter_write(o, text, to, &why))
+        own_host(b, o, to);
+    else if (o->flags & OPTION_SECRET)
         fail(b, at, "%s", why.text);
     else
         fail(b, at, "\"%.*s\": %s", STR_ARG(report_excerpt(text)), why.text);
@@ -196,7 +214,7 @@ static void bind_element(struct binder *b, int row, const struct place *at, char
     } else {
         head->id = arena_copy(b->job->arena, MEM_CONFIG, str_from(path_of(at, path)));
     }
-    set_defaults(&b->index, row, element);
+    set_defaults(b, row, element);
     bind_section(b, row, at, element);
 }
 
@@ -280,7 +298,7 @@ void bind_config(const struct bind_job *job, const struct tree_node *root, struc
     struct place whole = {.node = root, .element = -1};
 
     option_index_init(&b.index);
-    set_defaults(&b.index, option_root(), (char *)out_config);
+    set_defaults(&b, option_root(), (char *)out_config);
     if (root->kind == TREE_MAP)
         bind_section(&b, option_root(), &whole, (char *)out_config);
     else

@@ -46,10 +46,13 @@ void nearest_offer(struct nearest *n, struct str candidate)
     n->distance = d;
 }
 
+/* Two changes in five letters are a typing error, three are another word. A word cut short, or with more behind it, is meant too. */
 struct str nearest_result(const struct nearest *n)
 {
     size_t longer = n->word.n > n->best.n ? n->word.n : n->best.n;
+    size_t shorter = n->word.n + n->best.n - longer;
+    bool is_near = n->distance * 5 <= longer * 2;
+    bool is_part = shorter >= 3 && (str_starts_with(n->word, n->best) || str_starts_with(n->best, n->word));
 
-    /* Two changes in five letters are a typing error, three are another word. */
-    return n->distance * 5 <= longer * 2 ? n->best : (struct str){0};
+    return is_near || is_part ? n->best : (struct str){0};
 }

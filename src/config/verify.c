@@ -239,10 +239,15 @@ static void verify_limits(struct verifier *v)
     };
 
     /* A packet that is accepted but fits nowhere would be stuck for ever. */
-    for (size_t i = 0; i < ARRAY_LEN(rooms); i++)
-        if (rooms[i].bytes < limits->max_packet_bytes)
-            FAIL_AT(v, node_of(v, rooms[i].section, rooms[i].key), "%s.%s: must be at least limits.max_packet_bytes",
-                    rooms[i].section, rooms[i].key);
+    for (size_t i = 0; i < ARRAY_LEN(rooms); i++) {
+        const struct tree_node *node = node_of(v, rooms[i].section, rooms[i].key);
+
+        if (rooms[i].bytes >= limits->max_packet_bytes)
+            continue;
+        if (!node || !str_equal(node->key, str_from(rooms[i].key)))
+            node = node_of(v, "limits", "max_packet_bytes"); /* which is then what the file raised */
+        FAIL_AT(v, node, "%s.%s: must be at least limits.max_packet_bytes", rooms[i].section, rooms[i].key);
+    }
     if (limits->keep_alive_maximum_ms % 1000)
         FAIL_AT(v, node_of(v, "limits", "keep_alive_maximum"), "limits.keep_alive_maximum: must be whole seconds");
 }
