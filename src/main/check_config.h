@@ -4,5 +4,5 @@
 #include "main/cli.h"
 
 /* Loads the configuration and tells whether it is good: prints `OK` and returns 0, or prints each error as
- * `file:line: message` to stderr and returns 1. Returns the exit status of the process. */
+ * `file:line: message` to stderr and returns 1: the exit status of the process. */
 int check_config_run(const struct cli *cli);

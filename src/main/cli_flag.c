@@ -1,0 +1,100 @@
+#include "main/cli_flag.h"
+
+#include "base/check.h"
+
+enum { SERVE = 1u << CLI_SERVE, CHECK = 1u << CLI_CHECK, BOTH = SERVE | CHECK };
+
+const struct cli_command_row cli_command_table[CLI_COMMANDS] = {
+    [CLI_SERVE] = {"serve", "serve devices until SIGTERM or SIGINT", "millrace serve (-c FILE | --dev) [FLAGS]",
+                   "Runs what the configuration says: devices connect, their messages are written to Kafka, and each is\n"
+                   "acknowledged when Kafka has it. SIGTERM stops in order: nothing that was acknowledged is lost.\n"},
+    [CLI_CHECK] =
+        {"check", "say whether a configuration is good", "millrace check (-c FILE | --dev) [FLAGS]",
+         "Prints OK and exits 0, or prints every error as FILE:LINE: MESSAGE to stderr and exits 1. Opens no port and\n"
+         "asks no server.\n"},
+};
+
+const struct cli_flag_row cli_flag_table[] = {
+    {.name = "--config",
+     .letter = 'c',
+     .kind = CLI_FLAG_CONFIG,
+     .commands = BOTH,
+     .value = "FILE",
+     .help = "the configuration, see CONFIGURATION.md"},
+    {.name = "--dev",
+     .kind = CLI_FLAG_DEV,
+     .commands = BOTH,
+     .help = "no file and no Kafka needed: an embedded one in memory, tenant demo, devices sensor-1 and gateway-1 (password "
+             "demo-secret), sensor-2 behind the gateway, anonymous clients allowed"},
+    {.name = "--mqtt",
+     .kind = CLI_FLAG_SETTING,
+     .commands = BOTH,
+     .value = "HOST:PORT",
+     .path = "listeners[0].mqtt",
+     .help = "where the first listener serves MQTT (--dev: 127.0.0.1:1883)"},
+    {.name = "--http",
+     .kind = CLI_FLAG_HTTP,
+     .commands = BOTH,
+     .value = "HOST:PORT",
+     .help = "reserved for a later version; nothing listens there yet"},
+    {.name = "--admin",
+     .kind = CLI_FLAG_SETTING,
+     .commands = BOTH,
+     .value = "HOST:PORT",
+     .path = "admin.listen",
+     .help = "where /metrics, /livez and /readyz are (127.0.0.1:8081)"},
+    {.name = "--kafka",
+     .kind = CLI_FLAG_SETTING,
+     .commands = BOTH,
+     .value = "BOOTSTRAP",
+     .path = "kafka.bootstrap",
+     .with = "kafka.embedded=false",
+     .help = "the Kafka cluster, as HOST:PORT[,HOST:PORT...]"},
+    {.name = "--data",
+     .kind = CLI_FLAG_SETTING,
+     .commands = BOTH,
+     .value = "DIR",
+     .path = "data_dir",
+     .help = "the folder for what is kept on disk (--dev: millrace-data)"},
+    {.name = "--workers",
+     .kind = CLI_FLAG_SETTING,
+     .commands = BOTH,
+     .value = "N",
+     .path = "workers",
+     .help = "how many threads serve connections; 0: one for each CPU"},
+    {.name = "--log-level",
+     .kind = CLI_FLAG_SETTING,
+     .commands = BOTH,
+     .value = "LEVEL",
+     .path = "log.level",
+     .help = "error, warn, info or debug"},
+    {.name = "--set",
+     .kind = CLI_FLAG_SET,
+     .commands = BOTH,
+     .value = "PATH=VALUE",
+     .help = "set any option of the configuration; can be given again and outranks the file"},
+    {.name = "--no-secrets",
+     .kind = CLI_FLAG_NO_SECRETS,
+     .commands = CHECK,
+     .help = "do not look up file: and env: references, which may not exist on this machine"},
+    {.name = "--print-docs",
+     .is_hidden = true,
+     .kind = CLI_FLAG_PRINT_DOCS,
+     .commands = CHECK,
+     .help = "print CONFIGURATION.md"},
+    {.name = "--help", .letter = 'h', .kind = CLI_FLAG_HELP, .commands = BOTH, .help = "this text"},
+};
+
+const size_t cli_flag_count = ARRAY_LEN(cli_flag_table);
+
+const char cli_dev_text[] = "kafka: {embedded: true}\n"
+                            "listeners:\n"
+                            "  - {mqtt: \"127.0.0.1:1883\", tenant: demo, anonymous: true}\n"
+                            "admin: {listen: \"127.0.0.1:8081\"}\n"
+                            "data_dir: millrace-data\n"
+                            "tenants:\n"
+                            "  demo:\n"
+                            "    devices:\n"
+                            "      sensor-1: {password: demo-secret}\n"
+                            "      gateway-1: {password: demo-secret}\n"
+                            "      sensor-2: {via: gateway-1}\n";
