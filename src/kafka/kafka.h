@@ -43,9 +43,7 @@ struct kafka_settings {
     size_t n_time_limits;
 };
 
-enum {
-    KAFKA_DEFAULT_INFLIGHT_BYTES = 64 << 20
-};
+enum { KAFKA_DEFAULT_INFLIGHT_BYTES = 64 << 20 };
 
 /* Where Kafka stands, as /readyz and the gauge millrace_kafka_up show it. */
 enum kafka_state {

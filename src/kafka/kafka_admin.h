@@ -1,0 +1,43 @@
+/* kafka_admin: what waits for the cluster's answer and must not hold up delivery reports: the first metadata, the topics that
+ * must exist, looking whether Kafka is back, closing a replaced producer. A thread of its own, because librdkafka offers these
+ * as blocking calls only; idle unless there is such work. */
+#pragma once
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "kafka/kafka.h"
+#include "kafka/kafka_producer.h"
+
+struct kafka_admin {
+    struct kafka *k;
+    pthread_t thread;
+    pthread_mutex_t lock; /* of everything below */
+    pthread_cond_t wake;
+    bool is_running;
+    bool wants_probe;
+    struct kafka_topics *requests, **last_request;
+    struct kafka_producer *dead;
+    atomic_bool is_stopping;
+};
+
+/* Prepares; nothing runs yet. */
+void kafka_admin_init(struct kafka_admin *a, struct kafka *k);
+
+/* Starts the thread, which asks for the first metadata at once. E_IO. */
+MUST_USE err kafka_admin_start(struct kafka_admin *a, struct errinfo *ei);
+
+/* See kafka_ensure_topics(). Any thread. */
+void kafka_admin_ensure(struct kafka_admin *a, struct kafka_topics *topics);
+
+/* Asks the cluster until it answers, then says so with kafka_note_up(). Any thread. */
+void kafka_admin_probe(struct kafka_admin *a);
+
+/* Closes a producer nobody counts on any more. Any thread. */
+void kafka_admin_bury(struct kafka_admin *a, struct kafka_producer *p);
+
+/* Ends the thread, answers the requests it had not finished with E_CLOSED. Waits for a call under way, at most a second. */
+void kafka_admin_stop(struct kafka_admin *a);
+void kafka_admin_fini(struct kafka_admin *a);

@@ -1,0 +1,14 @@
+/* kafka_error: what librdkafka's and Kafka's error codes mean to a sender. Pure functions, any thread. */
+#pragma once
+
+#include <librdkafka/rdkafka.h>
+
+#include "base/err.h"
+#include "core/sink.h"
+
+/* How a record ended, from its delivery report or from produce itself. Codes not in the table are OUTCOME_FAILED. */
+enum outcome kafka_error_outcome(rd_kafka_resp_err_t code);
+
+/* How making a topic ended: E_OK (it is there, also when it already was), E_DENIED and E_INVAL are for good, E_AGAIN is
+ * worth another attempt. */
+err kafka_error_create(rd_kafka_resp_err_t code);

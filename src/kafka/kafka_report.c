@@ -1,0 +1,87 @@
+#include "kafka/kafka_report.h"
+
+#include "base/check.h"
+#include "base/log.h"
+#include "kafka/kafka_error.h"
+#include "kafka/kafka_metrics.h"
+#include "loop/mailbox.h"
+
+enum {
+    BATCH = 256,
+    GROUPS = 16, /* mailboxes collected at a time; with more of them some get several smaller chains */
+};
+
+struct group {
+    struct mailbox *home;
+    struct mail_chain chain;
+};
+
+struct answers {
+    struct group groups[GROUPS];
+    size_t n_groups;
+    uint64_t bytes;
+    size_t counts[OUTCOMES];
+};
+
+static void post(struct answers *a)
+{
+    for (size_t i = 0; i < a->n_groups; i++)
+        mailbox_post_chain(a->groups[i].home, &a->groups[i].chain);
+    a->n_groups = 0;
+}
+
+static struct group *group_of(struct answers *a, struct mailbox *home)
+{
+    for (size_t i = 0; i < a->n_groups; i++)
+        if (a->groups[i].home == home)
+            return &a->groups[i];
+    if (a->n_groups == GROUPS)
+        post(a);
+    a->groups[a->n_groups] = (struct group){.home = home};
+    return &a->groups[a->n_groups++];
+}
+
+/* Purged records are answered because somebody stopped or replaced the producer, which has a log line of its own. */
+static void log_failure(const rd_kafka_message_t *m, enum outcome outcome)
+{
+    if (m->err == RD_KAFKA_RESP_ERR__PURGE_QUEUE || m->err == RD_KAFKA_RESP_ERR__PURGE_INFLIGHT)
+        return;
+    LOG_WARN(LOG_KAFKA, "kafka.record_failed", F_TEXT("topic", rd_kafka_topic_name(m->rkt)),
+             F_TEXT("outcome", sink_outcome_name(outcome)), F_TEXT("error", rd_kafka_err2name(m->err)));
+}
+
+static void answer(struct answers *a, const rd_kafka_message_t *m)
+{
+    struct delivery *d = m->_private;
+    enum outcome outcome = OUTCOME_STORED;
+
+    if (m->err) {
+        outcome = kafka_error_outcome(m->err);
+        log_failure(m, outcome);
+    }
+    d->outcome = outcome;
+    a->bytes += d->charged_bytes;
+    a->counts[outcome]++;
+    mailbox_chain(&group_of(a, d->home)->chain, &d->mail);
+}
+
+size_t kafka_report_answer(struct kafka_sink *ks, struct kafka_producer *p, rd_kafka_event_t *event)
+{
+    const rd_kafka_message_t *messages[BATCH];
+    struct answers a = {0};
+    size_t n, total = 0;
+
+    while ((n = rd_kafka_event_message_array(event, messages, BATCH)) > 0) {
+        for (size_t i = 0; i < n; i++)
+            answer(&a, messages[i]);
+        total += n;
+    }
+    post(&a);
+    for (size_t i = 0; i < OUTCOMES; i++)
+        if (a.counts[i])
+            kafka_metrics_add_records((enum outcome)i, a.counts[i]);
+    kafka_budget_give(&ks->budget, a.bytes, total);
+    /* Last: when this count is 0, everything of this producer has been answered. */
+    atomic_fetch_sub(&p->records, total);
+    return a.counts[OUTCOME_STORED];
+}
