@@ -53,12 +53,15 @@ void mailbox_post_chain(struct mailbox *mb, struct mail_chain *chain)
 
 bool mailbox_reserve(struct mailbox *mb, size_t n)
 {
-    size_t before = atomic_fetch_add_explicit(&mb->reserved_bytes, n, memory_order_relaxed);
+    size_t reserved = atomic_load_explicit(&mb->reserved_bytes, memory_order_relaxed);
 
-    if (before + n <= mb->limit_bytes)
-        return true;
-    mailbox_release(mb, n);
-    return false;
+    /* Not added first and taken back when it was too much: in between others would find the box full that is not. */
+    do
+        if (n > mb->limit_bytes - reserved)
+            return false;
+    while (!atomic_compare_exchange_weak_explicit(&mb->reserved_bytes, &reserved, reserved + n, memory_order_relaxed,
+                                                  memory_order_relaxed));
+    return true;
 }
 
 void mailbox_release(struct mailbox *mb, size_t n)

@@ -10,13 +10,14 @@ static const uint64_t max_delay_ms = 1ull << (SLOT_BITS * WHEEL_LEVELS);
 
 void wheel_init(struct wheel *wh, uint64_t now_ms)
 {
-    *wh = (struct wheel){.now_ms = now_ms};
+    *wh = (struct wheel){.now_ms = now_ms, .clock_ms = now_ms};
     for (unsigned level = 0; level < WHEEL_LEVELS; level++)
         for (unsigned slot = 0; slot < WHEEL_SLOTS; slot++)
             list_init(&wh->slots[level][slot]);
 }
 
-/* The coarsest wheel on which `due` and now differ decides; there the slot is the due time's digit. */
+/* The coarsest wheel on which `due` and now differ decides; there the slot is the due time's digit. The top wheel goes round
+ * in max_delay_ms: its slot of this moment, like those before it, belongs to the next lap. */
 static void place(struct wheel *wh, struct timer *t)
 {
     uint64_t differs = t->due_ms ^ wh->now_ms;
@@ -34,10 +35,12 @@ void wheel_start(struct wheel *wh, struct timer *t, uint64_t delay_ms)
     wheel_stop(t);
     if (delay_ms == 0)
         delay_ms = 1;
+    if (delay_ms > max_delay_ms)
+        delay_ms = max_delay_ms;
+    t->due_ms = wh->clock_ms + delay_ms;
     /* The top wheel must not be lapped. */
-    if (delay_ms >= max_delay_ms - max_delay_ms / WHEEL_SLOTS)
-        delay_ms = max_delay_ms - max_delay_ms / WHEEL_SLOTS - 1;
-    t->due_ms = wh->now_ms + delay_ms;
+    if (t->due_ms > wh->now_ms + max_delay_ms)
+        t->due_ms = wh->now_ms + max_delay_ms;
     place(wh, t);
 }
 
@@ -74,41 +77,58 @@ static void run_slot(struct wheel *wh)
     }
 }
 
-/* The first bit at or after `from`, as a distance; -1 when there is none before the wheel comes round. */
-static int distance(uint64_t occupied, unsigned from)
+/* The first slot in use among those of `mask`, or -1. Stopped timers leave their slot marked as occupied, as wheel_stop()
+ * does not know the wheel: the mark of an empty slot goes here. */
+static int first_in_use(struct wheel *wh, unsigned level, uint64_t mask)
 {
-    uint64_t ahead = occupied >> from;
+    uint64_t left;
 
-    return ahead ? __builtin_ctzll(ahead) : -1;
+    while ((left = wh->occupied[level] & mask)) {
+        int slot = __builtin_ctzll(left);
+
+        if (!list_is_empty(&wh->slots[level][slot]))
+            return slot;
+        wh->occupied[level] &= ~(1ull << slot);
+    }
+    return -1;
 }
 
 /* The next moment at which a slot runs or a coarser slot begins. */
-static uint64_t next_event(const struct wheel *wh)
+static uint64_t next_event(struct wheel *wh)
 {
     uint64_t best = UINT64_MAX;
 
     for (unsigned level = 0; level < WHEEL_LEVELS; level++) {
         unsigned shift = SLOT_BITS * level;
-        uint64_t tick = wh->now_ms >> shift;
-        unsigned at = (unsigned)(tick + 1) & SLOT_MASK;
-        int ahead = at ? distance(wh->occupied[level], at) : -1;
-        uint64_t when;
+        uint64_t lap = wh->now_ms >> shift & ~(uint64_t)SLOT_MASK, when;
+        uint64_t behind = UINT64_MAX >> (SLOT_MASK - (wh->now_ms >> shift & SLOT_MASK)); /* this digit and those below it */
+        int slot = first_in_use(wh, level, ~behind);
 
-        /* A slot below the current digit belongs to the next lap, which begins when this digit wraps. */
-        if (ahead >= 0)
-            when = (tick + 1 + (uint64_t)ahead) << shift;
-        else if (wh->occupied[level])
-            when = ((tick | SLOT_MASK) + 1 + (uint64_t)__builtin_ctzll(wh->occupied[level])) << shift;
-        else
-            continue;
+        if (slot < 0) {
+            lap += WHEEL_SLOTS;
+            slot = first_in_use(wh, level, behind);
+        }
+        when = slot < 0 ? UINT64_MAX : (lap + (uint64_t)slot) << shift;
         if (when < best)
             best = when;
     }
     return best;
 }
 
+void wheel_set_clock(struct wheel *wh, uint64_t now_ms)
+{
+    uint64_t next = next_event(wh);
+
+    if (now_ms <= wh->clock_ms)
+        return;
+    wh->clock_ms = now_ms;
+    /* Up to the next event nothing happens, so a long wait without timers takes nothing from the longest delay. */
+    wh->now_ms = next > now_ms ? now_ms : next - 1;
+}
+
 void wheel_advance(struct wheel *wh, uint64_t now_ms)
 {
+    wheel_set_clock(wh, now_ms);
     while (wh->now_ms < now_ms) {
         uint64_t next = next_event(wh);
 
@@ -124,7 +144,7 @@ void wheel_advance(struct wheel *wh, uint64_t now_ms)
     }
 }
 
-int wheel_next_ms(const struct wheel *wh)
+int wheel_next_ms(struct wheel *wh)
 {
     uint64_t next = next_event(wh);
 

@@ -18,14 +18,18 @@ struct timer {
 };
 
 struct wheel {
-    uint64_t now_ms; /* all timers due at or before it have run */
+    uint64_t now_ms;   /* all timers due at or before it have run */
+    uint64_t clock_ms; /* the present, from which delays count; later than now_ms while timers that are due wait to run */
     uint64_t occupied[WHEEL_LEVELS];
     struct list slots[WHEEL_LEVELS][WHEEL_SLOTS];
 };
 
 void wheel_init(struct wheel *wh, uint64_t now_ms);
 
-/* Sets, or sets anew, a timer that runs once, `delay_ms` after wheel->now_ms (at the earliest one millisecond later). */
+/* Tells the wheel what time it is without running anything, for the part of a turn that comes before its timers. */
+void wheel_set_clock(struct wheel *wh, uint64_t now_ms);
+
+/* Sets, or sets anew, a timer that runs once, `delay_ms` after wheel->clock_ms (at the earliest one millisecond later). */
 void wheel_start(struct wheel *wh, struct timer *t, uint64_t delay_ms);
 
 /* Stops a timer; a no-op when it is not set. It will not run. */
@@ -37,8 +41,8 @@ static inline bool wheel_is_set(const struct timer *t)
 }
 
 /* Moves time on to `now_ms` and runs what has come due, in order of due time to the millisecond. A callback may set and
- * stop any timer. */
+ * stop any timer; what it sets runs in a later call. */
 void wheel_advance(struct wheel *wh, uint64_t now_ms);
 
 /* How many milliseconds from now_ms until wheel_advance() may have something to do; -1 when no timer is set. */
-int wheel_next_ms(const struct wheel *wh);
+int wheel_next_ms(struct wheel *wh);
