@@ -73,7 +73,6 @@ struct config_adapter {
     unsigned line;
     int type; /* enum config_adapter_type */
     bool is_enabled;
-    bool needs_authentication;
 };
 
 /* Upper bounds of the time to live, in seconds, -1 without bound (spec: Hono tenant `resource-limits`). */
@@ -98,7 +97,7 @@ struct config_tenant {
     struct str id;
     unsigned line;
     bool is_enabled;
-    struct config_adapter *adapters; /* none: every adapter is on and asks for authentication */
+    struct config_adapter *adapters; /* none: every adapter is on */
     size_t adapter_count;
     struct config_properties defaults;
     struct config_tenant_limits limits;

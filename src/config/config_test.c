@@ -86,7 +86,7 @@ static const char everything[] =
     "data_dir: /tmp/x\n"
     "tenants:\n"
     "  demo:\n"
-    "    adapters: [{type: hono-mqtt, enabled: true}, {type: hono-http, device-authentication-required: false}]\n"
+    "    adapters: [{type: hono-mqtt, enabled: true}, {type: hono-http}]\n"
     "    defaults: {ttl: 60, content-type: text/plain}\n"
     "    resource-limits: {max-ttl: 3600}\n"
     "    devices:\n"
@@ -120,8 +120,8 @@ static void every_kind_of_value_arrives(void **state)
     assert_int_equal(config->tenant_count, 2);
     assert_string_equal(ten->id.p, "demo");
     assert_int_equal(ten->adapters[0].type, CONFIG_ADAPTER_MQTT);
-    assert_true(ten->adapters[0].is_enabled && ten->adapters[0].needs_authentication);
-    assert_false(ten->adapters[1].is_enabled || ten->adapters[1].needs_authentication);
+    assert_true(ten->adapters[0].is_enabled);
+    assert_false(ten->adapters[1].is_enabled);
     assert_string_equal(ten->defaults.items[0].value.p, "60");
     assert_int_equal(ten->limits.max_ttl_s, 3600);
     assert_int_equal(ten->limits.max_ttl_telemetry_qos0_s, -1);

@@ -4,12 +4,18 @@
 #include "config/nearest.h"
 
 static const char *const type_names[OPTION_TYPES] = {
-    [OPTION_SECTION] = "section",   [OPTION_LIST] = "list",
-    [OPTION_MAP] = "map",           [OPTION_PROPERTIES] = "properties",
-    [OPTION_STRINGS] = "texts",     [OPTION_BOOL] = "true or false",
-    [OPTION_NUMBER] = "number",     [OPTION_SIZE] = "size",
-    [OPTION_DURATION] = "duration", [OPTION_TEXT] = "text",
-    [OPTION_ADDRESS] = "HOST:PORT", [OPTION_CHOICE] = "choice",
+    [OPTION_SECTION] = "section",
+    [OPTION_LIST] = "list",
+    [OPTION_MAP] = "map",
+    [OPTION_PROPERTIES] = "names with values",
+    [OPTION_STRINGS] = "text or list of texts",
+    [OPTION_BOOL] = "true or false",
+    [OPTION_NUMBER] = "number",
+    [OPTION_SIZE] = "size",
+    [OPTION_DURATION] = "duration",
+    [OPTION_TEXT] = "text",
+    [OPTION_ADDRESS] = "HOST:PORT",
+    [OPTION_CHOICE] = "choice",
 };
 
 /* A path without the mark of a list, map or properties at its end. */

@@ -150,9 +150,9 @@ const struct option option_table[] = {
      .element_bytes = sizeof(struct config_adapter),
      RANGE(0, CONFIG_ADAPTER_TYPES),
      IN_TENANT(adapters),
-     .help =
-         "The protocol adapters this tenant uses, as in Hono's registry. Without any, all are on and ask for authentication; "
-         "else only those listed and enabled are on."},
+     .help = "The protocol adapters this tenant uses, as in Hono's registry. Without any, all are on; else only those that are "
+             "listed "
+             "and enabled."},
     {.path = "tenants.*.adapters[].type",
      .type = OPTION_CHOICE,
      .flags = OPTION_RELOADABLE | OPTION_REQUIRED,
@@ -165,12 +165,6 @@ const struct option option_table[] = {
      .initial = "false",
      IN_ADAPTER(is_enabled),
      .help = "Whether the tenant's devices may use it. Hono's default is false."},
-    {.path = "tenants.*.adapters[].device-authentication-required",
-     .type = OPTION_BOOL,
-     .flags = OPTION_RELOADABLE,
-     .initial = "true",
-     IN_ADAPTER(needs_authentication),
-     .help = "If false, a listener that allows anonymous clients serves this tenant's devices without authentication."},
     {.path = "tenants.*.defaults.*",
      .type = OPTION_PROPERTIES,
      .flags = OPTION_RELOADABLE,

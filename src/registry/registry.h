@@ -20,6 +20,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "config/config.h"
+#include "registry/principal.h"
 
 struct registry;
 
@@ -44,32 +45,6 @@ enum registry_assertion {
     REGISTRY_NOT_AUTHORISED,     /* 403: the gateway may not act for the device */
     REGISTRY_ASSERT_UNAVAILABLE, /* 503: reserved */
     REGISTRY_ASSERTIONS,
-};
-
-struct registry_tenant {
-    struct str id;
-    bool is_enabled;
-    uint32_t adapters;                         /* bit 1u << enum config_adapter_type: switched on */
-    uint32_t open_adapters;                    /* those of them that serve devices without authentication */
-    const struct config_properties *defaults;  /* lowest rank in the merge of headers */
-    const struct config_tenant_limits *limits; /* bounds of the time to live */
-    struct registry *registry;
-};
-
-struct registry_device {
-    struct str id;
-    const struct registry_tenant *tenant;
-    bool is_enabled;
-    bool is_gateway;                          /* some device of the tenant names it in `via` */
-    bool has_gateways;                        /* it may be reached by a gateway */
-    const struct config_strings *via;         /* ids of the gateways that may act for it */
-    const struct config_properties *defaults; /* outrank the tenant's */
-};
-
-/* Who a connection speaks for. All-zero: nobody. An anonymous client has a tenant and no device. */
-struct principal {
-    const struct registry_tenant *tenant;
-    const struct registry_device *device;
 };
 
 struct registry_login {
@@ -103,12 +78,6 @@ void registry_unref(struct registry *registry);
  * and releases it; else it is not written. Any thread, does not block. */
 MUST_USE enum registry_result registry_authenticate(struct registry *registry, const struct registry_login *login,
                                                     struct principal *out_principal);
-
-/* Another owned copy, for a second holder. */
-struct principal principal_copy(const struct principal *principal);
-
-/* Gives the principal back and leaves nobody. Nobody is a no-op. */
-void principal_release(struct principal *principal);
 
 /* Whether `device` of `tenant` exists and may be spoken for by `gateway`; an empty gateway means the device itself. A gateway
  * with the id of the device is the device itself. `*out_registration` is borrowed, see above; written only when the result is

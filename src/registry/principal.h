@@ -1,0 +1,41 @@
+/* principal: who a connection speaks for, as entries of a registry. Immutable; any thread. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/str.h"
+#include "config/config.h"
+
+struct registry;
+
+struct registry_tenant {
+    struct str id;
+    bool is_enabled;
+    uint32_t adapters;                         /* bit 1u << enum config_adapter_type: switched on */
+    const struct config_properties *defaults;  /* lowest rank in the merge of headers */
+    const struct config_tenant_limits *limits; /* bounds of the time to live */
+    struct registry *registry;                 /* what a principal keeps alive; NULL in tests without one */
+};
+
+struct registry_device {
+    struct str id;
+    const struct registry_tenant *tenant;
+    bool is_enabled;
+    bool is_gateway;                          /* some device of the tenant names it in `via` */
+    bool has_gateways;                        /* it may be reached by a gateway */
+    const struct config_strings *via;         /* ids of the gateways that may act for it */
+    const struct config_properties *defaults; /* outrank the tenant's */
+};
+
+/* Who a connection speaks for. All-zero: nobody. An anonymous client has a tenant and no device. */
+struct principal {
+    const struct registry_tenant *tenant;
+    const struct registry_device *device;
+};
+
+/* Another owned copy, for a second holder. Nobody gives nobody. */
+struct principal principal_copy(const struct principal *principal);
+
+/* Gives the principal back and leaves nobody. Nobody is a no-op. */
+void principal_release(struct principal *principal);

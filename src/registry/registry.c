@@ -1,0 +1,294 @@
+#include "registry/registry.h"
+
+#include <stdatomic.h>
+
+#include "base/arena.h"
+#include "base/check.h"
+#include "base/map.h"
+#include "base/siphash.h"
+
+/* What lies behind a registry_device. */
+struct device_entry {
+    struct registry_device device;
+    struct str auth_id;
+    struct str password; /* empty: it cannot log in */
+};
+
+struct registry {
+    atomic_uint refs;
+    struct config *config; /* whose texts the entries borrow */
+    struct arena arena;
+    struct registry_tenant *tenants;
+    struct map tenants_by_id;
+    struct map devices_by_id;      /* of all tenants, by tenant and device id */
+    struct map devices_by_auth_id; /* those that can log in, by tenant and auth id */
+};
+
+struct pair {
+    struct str tenant, id;
+};
+
+static bool tenant_has_id(const void *entry, const void *key)
+{
+    return str_equal(((const struct registry_tenant *)entry)->id, *(const struct str *)key);
+}
+
+static bool device_has_id(const void *entry, const void *key)
+{
+    const struct device_entry *dev = entry;
+    const struct pair *pair = key;
+
+    return str_equal(dev->device.id, pair->id) && str_equal(dev->device.tenant->id, pair->tenant);
+}
+
+static bool device_has_auth_id(const void *entry, const void *key)
+{
+    const struct device_entry *dev = entry;
+    const struct pair *pair = key;
+
+    return str_equal(dev->auth_id, pair->id) && str_equal(dev->device.tenant->id, pair->tenant);
+}
+
+static struct device_entry *find_device(const struct registry *registry, struct str tenant, struct str id)
+{
+    struct pair key = {tenant, id};
+
+    return map_find(&registry->devices_by_id, siphash_pair(tenant, id), &key, device_has_id);
+}
+
+static struct device_entry *find_login(const struct registry *registry, struct str tenant, struct str auth_id)
+{
+    struct pair key = {tenant, auth_id};
+
+    return map_find(&registry->devices_by_auth_id, siphash_pair(tenant, auth_id), &key, device_has_auth_id);
+}
+
+/* --- from the configuration --- */
+
+/* None listed: every adapter is on. spec/hono 8.2 */
+static uint32_t adapters_of(const struct config_tenant *source)
+{
+    uint32_t adapters = source->adapter_count ? 0 : (1u << CONFIG_ADAPTER_TYPES) - 1;
+
+    for (size_t i = 0; i < source->adapter_count; i++)
+        if (source->adapters[i].is_enabled)
+            adapters |= 1u << source->adapters[i].type;
+    return adapters;
+}
+
+static void add_device(struct registry *registry, const struct registry_tenant *ten, const struct config_device *source,
+                       struct device_entry *dev)
+{
+    *dev = (struct device_entry){
+        .device = {.id = source->id,
+                   .tenant = ten,
+                   .is_enabled = source->is_enabled,
+                   .has_gateways = source->via.count > 0,
+                   .via = &source->via,
+                   .defaults = &source->defaults},
+        .auth_id = source->auth_id,
+        .password = source->password,
+    };
+    map_add(&registry->devices_by_id, MEM_REGISTRY, siphash_pair(ten->id, source->id), dev);
+    if (source->password.n)
+        map_add(&registry->devices_by_auth_id, MEM_REGISTRY, siphash_pair(ten->id, source->auth_id), dev);
+}
+
+static void add_devices(struct registry *registry, const struct registry_tenant *ten, const struct config_tenant *source)
+{
+    struct device_entry *devices = arena_alloc(&registry->arena, MEM_REGISTRY, source->device_count * sizeof *devices);
+
+    for (size_t i = 0; i < source->device_count; i++)
+        add_device(registry, ten, &source->devices[i], &devices[i]);
+    for (size_t i = 0; i < source->device_count; i++) {
+        const struct config_strings *via = &source->devices[i].via;
+
+        for (size_t k = 0; k < via->count; k++)
+            find_device(registry, ten->id, via->items[k])->device.is_gateway =
+                true; /* config_load() has checked that it exists */
+    }
+}
+
+struct registry *registry_new(struct config *config)
+{
+    struct registry *registry = mem_alloc_zero(MEM_REGISTRY, sizeof *registry);
+
+    atomic_init(&registry->refs, 1);
+    registry->config = config_ref(config);
+    registry->tenants = arena_alloc(&registry->arena, MEM_REGISTRY, config->tenant_count * sizeof *registry->tenants);
+    for (size_t i = 0; i < config->tenant_count; i++) {
+        const struct config_tenant *source = &config->tenants[i];
+        struct registry_tenant *ten = &registry->tenants[i];
+
+        *ten = (struct registry_tenant){source->id,        source->is_enabled, adapters_of(source),
+                                        &source->defaults, &source->limits,    registry};
+        map_add(&registry->tenants_by_id, MEM_REGISTRY, siphash(ten->id), ten);
+        add_devices(registry, ten, source);
+    }
+    return registry;
+}
+
+struct registry *registry_ref(struct registry *registry)
+{
+    atomic_fetch_add_explicit(&registry->refs, 1, memory_order_relaxed);
+    return registry;
+}
+
+void registry_unref(struct registry *registry)
+{
+    if (!registry || atomic_fetch_sub_explicit(&registry->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    map_free(&registry->tenants_by_id, MEM_REGISTRY);
+    map_free(&registry->devices_by_id, MEM_REGISTRY);
+    map_free(&registry->devices_by_auth_id, MEM_REGISTRY);
+    arena_free(&registry->arena, MEM_REGISTRY);
+    config_unref(registry->config);
+    mem_free(MEM_REGISTRY, registry);
+}
+
+/* --- questions --- */
+
+const struct registry_tenant *registry_find_tenant(struct registry *registry, struct str id)
+{
+    return map_find(&registry->tenants_by_id, siphash(id), &id, tenant_has_id);
+}
+
+size_t registry_tenant_count(const struct registry *registry)
+{
+    return registry->config->tenant_count;
+}
+
+const struct registry_tenant *registry_tenant_at(const struct registry *registry, size_t index)
+{
+    ASSERT(index < registry->config->tenant_count);
+    return &registry->tenants[index];
+}
+
+static enum registry_result become(const struct registry_tenant *ten, const struct registry_device *dev,
+                                   struct principal *out_principal)
+{
+    *out_principal = (struct principal){ten, dev};
+    (void)registry_ref(ten->registry); /* held by the principal */
+    return REGISTRY_OK;
+}
+
+static bool has_adapter(const struct registry_tenant *ten, enum config_adapter_type adapter)
+{
+    return ten->adapters & 1u << adapter;
+}
+
+static enum registry_result enter_anonymously(struct registry *registry, const struct registry_login *login,
+                                              struct principal *out_principal)
+{
+    const struct registry_tenant *ten = registry_find_tenant(registry, login->tenant);
+
+    if (login->has_password || !login->is_anonymous_allowed || !ten || !ten->is_enabled)
+        return REGISTRY_BAD_CREDENTIALS;
+    if (!has_adapter(ten, login->adapter))
+        return REGISTRY_ADAPTER_DISABLED;
+    return become(ten, NULL, out_principal);
+}
+
+/* Every refusal for bad credentials comes after both look-ups and a comparison, so that its time tells little about what it was
+ * that did not fit. */
+static enum registry_result enter_by_password(struct registry *registry, const struct registry_login *login,
+                                              struct principal *out_principal)
+{
+    bool has_tenant;
+    struct str tenant = login->user_name, auth_id = str_take(&tenant, '@', &has_tenant);
+
+    if (!has_tenant)
+        tenant = login->tenant;
+    if (login->is_tenant_fixed && !str_equal(tenant, login->tenant))
+        return REGISTRY_TENANT_REFUSED;
+
+    const struct registry_tenant *ten = registry_find_tenant(registry, tenant);
+    const struct device_entry *dev = find_login(registry, tenant, auth_id);
+    struct str password = login->has_password ? login->password : STR("");
+    bool is_right = str_equal_secret(password, dev ? dev->password : STR("nobody's password")) && dev;
+
+    if (ten && ten->is_enabled && !has_adapter(ten, login->adapter))
+        return REGISTRY_ADAPTER_DISABLED;
+    if (!ten || !ten->is_enabled || !is_right)
+        return REGISTRY_BAD_CREDENTIALS;
+    if (!dev->device.is_enabled)
+        return REGISTRY_DEVICE_DISABLED;
+    return become(ten, &dev->device, out_principal);
+}
+
+enum registry_result registry_authenticate(struct registry *registry, const struct registry_login *login,
+                                           struct principal *out_principal)
+{
+    if (!login->has_user_name || login->user_name.n == 0)
+        return enter_anonymously(registry, login, out_principal);
+    return enter_by_password(registry, login, out_principal);
+}
+
+static bool is_via(const struct registry_device *dev, struct str gateway)
+{
+    for (size_t i = 0; i < dev->via->count; i++)
+        if (str_equal(dev->via->items[i], gateway))
+            return true;
+    return false;
+}
+
+enum registry_assertion registry_assert(struct registry *registry, struct str tenant, struct str device, struct str gateway,
+                                        struct registration *out_registration)
+{
+    const struct registry_tenant *ten = registry_find_tenant(registry, tenant);
+    const struct device_entry *dev, *gw = NULL;
+
+    if (!ten || !ten->is_enabled)
+        return REGISTRY_NO_TENANT;
+    dev = find_device(registry, tenant, device);
+    if (!dev || !dev->device.is_enabled)
+        return REGISTRY_NO_DEVICE;
+    if (gateway.n && !str_equal(gateway, device)) {
+        gw = find_device(registry, tenant, gateway);
+        if (!gw || !gw->device.is_enabled)
+            return REGISTRY_NO_GATEWAY;
+        if (!is_via(&dev->device, gateway))
+            return REGISTRY_NOT_AUTHORISED;
+    }
+    *out_registration = (struct registration){ten, &dev->device, gw ? &gw->device : NULL};
+    return REGISTRY_ASSERTED;
+}
+
+/* --- words and numbers --- */
+
+static const struct {
+    const char *name;
+    int status;
+} assertions[REGISTRY_ASSERTIONS] = {
+    [REGISTRY_ASSERTED] = {"asserted", 200},
+    [REGISTRY_NO_TENANT] = {"no_tenant", 404},
+    [REGISTRY_NO_DEVICE] = {"no_device", 404},
+    [REGISTRY_NO_GATEWAY] = {"no_gateway", 403},
+    [REGISTRY_NOT_AUTHORISED] = {"not_authorised", 403},
+    [REGISTRY_ASSERT_UNAVAILABLE] = {"unavailable", 503},
+};
+
+static const char *const result_names[REGISTRY_RESULTS] = {
+    [REGISTRY_OK] = "ok",
+    [REGISTRY_BAD_CREDENTIALS] = "bad_credentials",
+    [REGISTRY_ADAPTER_DISABLED] = "adapter_disabled",
+    [REGISTRY_DEVICE_DISABLED] = "device_disabled",
+    [REGISTRY_TENANT_REFUSED] = "tenant_refused",
+    [REGISTRY_UNAVAILABLE] = "unavailable",
+    [REGISTRY_PENDING] = "pending",
+};
+
+int registry_assertion_status(enum registry_assertion assertion)
+{
+    return assertions[assertion].status;
+}
+
+const char *registry_assertion_name(enum registry_assertion assertion)
+{
+    return assertions[assertion].name;
+}
+
+const char *registry_result_name(enum registry_result result)
+{
+    return result_names[result];
+}
