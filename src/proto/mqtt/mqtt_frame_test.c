@@ -52,16 +52,9 @@ static void remaining_lengths_are_those_of_table_2_4(void **state)
         const char *header;
         size_t length; /* 0: refused */
     } rows[] = {
-        {"30 7f", 127},
-        {"30 80 01", 128},
-        {"30 ff 7f", 16383},
-        {"30 80 80 01", 16384},
-        {"30 ff ff 7f", 2097151},
-        {"30 80 80 80 01", 2097152},
-        {"30 ff ff ff 7f", 268435455},
-        {"30 ff ff ff ff 7f", 0},
-        {"30 80 80 80 80 01", 0},
-        {"30 80 80 80 80", 0}, /* told before the fifth byte */
+        {"30 7f", 127},           {"30 80 01", 128},           {"30 ff 7f", 16383},           {"30 80 80 01", 16384},
+        {"30 ff ff 7f", 2097151}, {"30 80 80 80 01", 2097152}, {"30 ff ff ff 7f", 268435455}, {"30 ff ff ff ff 7f", 0},
+        {"30 80 80 80 80 01", 0}, {"30 80 80 80 80", 0}, /* told before the fifth byte */
     };
 
     (void)state;

@@ -40,10 +40,10 @@ static const struct {
 };
 
 static const char letter_by_type[] = {
-    [MQTT_WILL_PROPERTIES] = 'w', [MQTT_CONNECT] = 'c',     [MQTT_CONNACK] = 'k',  [MQTT_PUBLISH] = 'p',
-    [MQTT_PUBACK] = 'a',          [MQTT_PUBREC] = 'a',      [MQTT_PUBREL] = 'a',   [MQTT_PUBCOMP] = 'a',
-    [MQTT_SUBSCRIBE] = 's',       [MQTT_SUBACK] = 'S',      [MQTT_UNSUBSCRIBE] = 'u', [MQTT_UNSUBACK] = 'U',
-    [MQTT_PINGREQ] = '-',         [MQTT_PINGRESP] = '-',    [MQTT_DISCONNECT] = 'd', [MQTT_AUTH] = 'A',
+    [MQTT_WILL_PROPERTIES] = 'w', [MQTT_CONNECT] = 'c',  [MQTT_CONNACK] = 'k',     [MQTT_PUBLISH] = 'p',
+    [MQTT_PUBACK] = 'a',          [MQTT_PUBREC] = 'a',   [MQTT_PUBREL] = 'a',      [MQTT_PUBCOMP] = 'a',
+    [MQTT_SUBSCRIBE] = 's',       [MQTT_SUBACK] = 'S',   [MQTT_UNSUBSCRIBE] = 'u', [MQTT_UNSUBACK] = 'U',
+    [MQTT_PINGREQ] = '-',         [MQTT_PINGRESP] = '-', [MQTT_DISCONNECT] = 'd',  [MQTT_AUTH] = 'A',
 };
 
 static struct mqtt_test_bytes property(uint8_t id, const char *value)
@@ -200,8 +200,8 @@ static void values_arrive_in_their_fields(void **state)
     struct mqtt_properties p;
 
     (void)state;
-    assert_int_equal(decode("11 01 02 03 04 21 01 02 27 00 00 00 05 22 00 06 19 01 17 00 15 00 01 'm' 16 00 02 00 01", MQTT_CONNECT, &p),
-                     0);
+    assert_int_equal(
+        decode("11 01 02 03 04 21 01 02 27 00 00 00 05 22 00 06 19 01 17 00 15 00 01 'm' 16 00 02 00 01", MQTT_CONNECT, &p), 0);
     assert_int_equal(p.session_expiry_interval, 0x01020304);
     assert_int_equal(p.receive_maximum, 0x0102);
     assert_int_equal(p.maximum_packet_size, 5);
@@ -211,7 +211,8 @@ static void values_arrive_in_their_fields(void **state)
     assert_true(mqtt_property_has(&p, MQTT_PROPERTY_REQUEST_PROBLEM_INFORMATION));
     assert_false(mqtt_property_has(&p, MQTT_PROPERTY_USER_PROPERTY));
 
-    assert_int_equal(decode("01 01 02 00 00 00 07 03 00 01 't' 08 00 01 'r' 09 00 01 'd' 23 00 08 0b 81 01 0b 02", MQTT_PUBLISH, &p), 0);
+    assert_int_equal(
+        decode("01 01 02 00 00 00 07 03 00 01 't' 08 00 01 'r' 09 00 01 'd' 23 00 08 0b 81 01 0b 02", MQTT_PUBLISH, &p), 0);
     assert_true(p.payload_format_indicator == 1 && p.message_expiry_interval == 7 && p.topic_alias == 8);
     assert_int_equal(p.subscription_identifier, 129); /* the first one */
     assert_true(str_equal(p.content_type, STR("t")) && str_equal(p.response_topic, STR("r")) &&
@@ -229,8 +230,8 @@ static void iterators_find_the_repeatable_ones_in_order(void **state)
     uint32_t id;
 
     (void)state;
-    assert_int_equal(decode("26 00 01 'a' 00 01 '1' 0b 05 01 00 26 00 01 'b' 00 00 0b ff 7f 26 00 01 'a' 00 01 '2'", MQTT_PUBLISH, &p),
-                     0);
+    assert_int_equal(
+        decode("26 00 01 'a' 00 01 '1' 0b 05 01 00 26 00 01 'b' 00 00 0b ff 7f 26 00 01 'a' 00 01 '2'", MQTT_PUBLISH, &p), 0);
     rest = p.raw;
     assert_true(mqtt_property_next_user(&rest, &up) && str_equal(up.name, STR("a")) && str_equal(up.value, STR("1")));
     assert_true(mqtt_property_next_user(&rest, &up) && str_equal(up.name, STR("b")) && str_equal(up.value, STR("")));

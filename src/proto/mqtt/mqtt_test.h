@@ -20,10 +20,12 @@ struct mqtt_test_bytes {
     size_t n;
 };
 
-/* Packets as the specification's figures show them: pairs of hexadecimal digits and 'text in quotes', spaces in between. */
+/* Packets as the specification's figures show them: pairs of hexadecimal digits and 'text in quotes', spaces in between. `~~`
+ * is the count of the bytes behind it, under 128. */
 static inline struct mqtt_test_bytes mqtt_test_parse(const char *text)
 {
     struct mqtt_test_bytes b = {.n = 0};
+    char *length = NULL;
 
     while (*text) {
         if (*text == ' ') {
@@ -32,6 +34,9 @@ static inline struct mqtt_test_bytes mqtt_test_parse(const char *text)
             for (text++; *text != '\''; text++)
                 b.p[b.n++] = *text;
             text++;
+        } else if (*text == '~') {
+            length = &b.p[b.n++];
+            text += 2;
         } else {
             char digits[3] = {text[0], text[1], '\0'};
 
@@ -40,6 +45,8 @@ static inline struct mqtt_test_bytes mqtt_test_parse(const char *text)
         }
         ASSERT(b.n <= MQTT_TEST_BYTES);
     }
+    if (length)
+        *length = (char)(b.p + b.n - length - 1);
     return b;
 }
 
@@ -128,7 +135,8 @@ static inline void mqtt_test_rows(const struct mqtt_test_row *rows, size_t count
                 enum mqtt_reason got = mqtt_test_decode((struct str){copy, b.n}, v, &p);
 
                 if (got != rows[i].want)
-                    fail_msg("%s (version %u): %s: 0x%02x, not 0x%02x", rows[i].statement, v, rows[i].packet, got, rows[i].want);
+                    fail_msg("%s (version %u): %s: 0x%02x, not 0x%02x", rows[i].statement, v, rows[i].packet, got,
+                             rows[i].want);
             }
             free(copy);
         }
