@@ -9,4 +9,4 @@ void process_metrics_register(void);
 
 /* Registers `millrace_loop_turns_total` and `millrace_loop_long_turns_total` with the label loop="<name>" (copied). The loop
  * lives as long as there are scrapes. Before threads start. */
-void process_metrics_register_loop(const struct loop *l, const char *name);
+void process_metrics_register_loop(struct loop *l, const char *name);

@@ -1,0 +1,154 @@
+#include "obs/metrics.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/mem.h"
+
+/* Cells of two threads never share a cache line. */
+enum { CACHE_LINE = 64, TABLES_MAX = 256 };
+
+/* One thread's cells. Never freed: the sums must outlive the thread. */
+struct cells {
+    struct cells *next;
+    _Alignas(CACHE_LINE) _Atomic(uint64_t) cell[METRIC_CELLS];
+};
+
+/* For threads without cells of their own. Cell 0 is nobody's: metrics that were not registered add to it. */
+static struct cells common;
+
+_Thread_local _Atomic(uint64_t) *metric_cells = common.cell;
+
+/* Written before threads start, as metrics_register() demands, but for the list of cells. */
+static struct {
+    struct {
+        struct metric *table;
+        size_t n;
+    } tables[TABLES_MAX];
+    size_t n_tables;
+    uint32_t n_slots;
+    _Atomic(struct cells *) cells;
+} registry = {.n_slots = 1};
+
+void metrics_register(struct metric *table, size_t n)
+{
+    for (size_t i = 0; i < registry.n_tables; i++)
+        if (registry.tables[i].table == table)
+            return;
+    ASSERT(registry.n_tables < TABLES_MAX);
+    for (size_t i = 0; i < n; i++) {
+        if (table[i].read)
+            continue;
+        ASSERT(registry.n_slots < METRIC_CELLS);
+        table[i].slot = registry.n_slots++;
+    }
+    registry.tables[registry.n_tables].table = table;
+    registry.tables[registry.n_tables++].n = n;
+}
+
+void metrics_attach_thread(void)
+{
+    struct cells *c;
+    char *block;
+
+    if (metric_cells != common.cell)
+        return;
+    block = mem_alloc_zero(MEM_OBS, sizeof *c + CACHE_LINE);
+    c = (struct cells *)(void *)(block + (CACHE_LINE - (uintptr_t)block % CACHE_LINE) % CACHE_LINE);
+    c->next = atomic_load(&registry.cells);
+    while (!atomic_compare_exchange_weak(&registry.cells, &c->next, c))
+        ;
+    metric_cells = c->cell;
+}
+
+int64_t metric_value(const struct metric *m)
+{
+    uint64_t sum;
+
+    if (m->read)
+        return (int64_t)m->read(m->context);
+    if (m->slot == 0)
+        return 0;
+    sum = atomic_load_explicit(&common.cell[m->slot], memory_order_relaxed);
+    for (struct cells *c = atomic_load(&registry.cells); c; c = c->next)
+        sum += atomic_load_explicit(&c->cell[m->slot], memory_order_relaxed);
+    return (int64_t)sum;
+}
+
+static err write_value(struct buf *out, const struct metric *m)
+{
+    const char *open = m->labels ? "{" : "", *labels = m->labels ? m->labels : "", *close = m->labels ? "}" : "";
+    double value;
+
+    if (!m->read)
+        return buf_printf(out, MEM_OBS, "%s%s%s%s %lld\n", m->name, open, labels, close, (long long)metric_value(m));
+    value = m->read(m->context);
+    if (isnan(value) || isinf(value))
+        return buf_printf(out, MEM_OBS, "%s%s%s%s %s\n", m->name, open, labels, close,
+                          isnan(value) ? "NaN" : (value > 0 ? "+Inf" : "-Inf"));
+    /* %.17g would write 0.1 as 0.10000000000000001; 15 digits are enough for counts of milliseconds over 30,000 years. */
+    return buf_printf(out, MEM_OBS, "%s%s%s%s %.15g\n", m->name, open, labels, close, value);
+}
+
+/* Help texts are ours, but a line end or backslash in one would break the format. */
+static err write_header(struct buf *out, const struct metric *m)
+{
+    err e = buf_printf(out, MEM_OBS, "# HELP %s ", m->name);
+
+    for (const char *p = m->help ? m->help : ""; *p && e == E_OK; p++) {
+        if (*p == '\n')
+            e = buf_append(out, MEM_OBS, STR("\\n"));
+        else if (*p == '\\')
+            e = buf_append(out, MEM_OBS, STR("\\\\"));
+        else
+            e = buf_append(out, MEM_OBS, (struct str){p, 1});
+    }
+    if (e != E_OK)
+        return e;
+    return buf_printf(out, MEM_OBS, "\n# TYPE %s %s\n", m->name, m->kind == METRIC_COUNTER ? "counter" : "gauge");
+}
+
+static struct metric *metric_at(size_t *table, size_t *i)
+{
+    while (*table < registry.n_tables && *i >= registry.tables[*table].n) {
+        ++*table;
+        *i = 0;
+    }
+    return *table < registry.n_tables ? &registry.tables[*table].table[(*i)++] : NULL;
+}
+
+/* All series of one name must stand together, though several tables (of several servers, say) may hold some. With some hundred
+ * metrics the square of their number is no matter at a scrape. */
+static bool is_first_of_family(const struct metric *m)
+{
+    size_t table = 0, i = 0;
+    const struct metric *other = metric_at(&table, &i);
+
+    while (other != m && strcmp(other->name, m->name) != 0)
+        other = metric_at(&table, &i);
+    return other == m;
+}
+
+static err write_family(struct buf *out, const struct metric *first, size_t table, size_t i)
+{
+    err e = write_header(out, first);
+
+    for (const struct metric *m = first; m && e == E_OK; m = metric_at(&table, &i))
+        if (m == first || strcmp(m->name, first->name) == 0)
+            e = write_value(out, m);
+    return e;
+}
+
+err metrics_write(struct buf *out)
+{
+    size_t table = 0, i = 0;
+    err e = E_OK;
+
+    for (struct metric *m; e == E_OK && (m = metric_at(&table, &i));)
+        if (is_first_of_family(m))
+            e = write_family(out, m, table, i);
+    return e;
+}
