@@ -69,13 +69,14 @@ struct device_record {
  * headers. `record.topic` is left NULL for the caller. Views into `message` and what it points to stay in use until the record
  * has been submitted. On a fault `*out_record` holds nothing useful.
  *
- * Headers: device_id, qos, content-type, creation-time, orig_adapter, orig_address; if there is reason to, ttl (in ms), ttd,
- * x-opt-retain, traceparent, tracestate, tenant_id, gateway_id; then the defaults, first the device's, then those of the tenant
- * that the device does not name itself. A default never becomes one of the headers named here, nor do the ttl defaults; the
- * default `content-type` serves when the message has none, else it is `application/octet-stream`.
+ * Headers: the defaults, first the device's, then those of the tenant that the device does not name itself; then device_id,
+ * qos, content-type, creation-time, orig_adapter, orig_address; if there is reason to, ttl (in ms), ttd, x-opt-retain,
+ * traceparent, tracestate, tenant_id, gateway_id. A default never becomes one of the headers named here, nor do the ttl
+ * defaults; the default `content-type` serves when the message has none, else it is `application/octet-stream`.
  *
- * ttl (spec/hono 1.3): events take the bag's, else the default `ttl`; telemetry the default `ttl-telemetry-qos0` or `-qos1`, and
- * ignores the bag's. The bound caps it, and stands in when there is none. A default that is no whole number counts as absent.
+ * ttl (spec/hono 1.3): events take the bag's, else the default `ttl`; telemetry takes the default `ttl-telemetry-qos0` or
+ * `-qos1` and ignores the bag's. The bound caps it, and stands in when there is none. A default that is no whole number counts
+ * as absent.
  *
  * DEVICE_FAULT_EVENT_QOS, DEVICE_FAULT_EMPTY_PAYLOAD (the content type must come from the message, a default does not count),
  * DEVICE_FAULT_NOTIFICATION_PAYLOAD, DEVICE_FAULT_DEFAULTS. */
