@@ -39,7 +39,8 @@ struct device_error {
 MUST_USE err device_error_parse_filter(struct str filter, struct device_error_filter *out_filter);
 
 /* Whether the error is to be published to this subscription of the connection that sent the failed publish: the filter names
- * the failed device or, as Hono has it, the sender itself by any of its forms (its id, nothing, or `+`). */
+ * the failed device or, as Hono has it, the sender itself by any of its forms (its id, nothing, or `+`). An error is published
+ * to one subscription only; where several match, to one that names the failed device. */
 bool device_error_matches(const struct device_error_filter *filter, const struct device_error *error);
 
 /* Writes the topic into `out`, NUL-terminated, and its length to `*out_n`. The id is the correlation id, unless it cannot be
