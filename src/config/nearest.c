@@ -33,6 +33,12 @@ static size_t distance(struct str a, struct str b)
     return rows[a.n % 3][b.n];
 }
 
+/* Whether one is the other cut short, by a word that is long enough to mean something. */
+static bool is_part(struct str a, struct str b)
+{
+    return a.n >= 3 && b.n >= 3 && (str_starts_with(a, b) || str_starts_with(b, a));
+}
+
 void nearest_offer(struct nearest *n, struct str candidate)
 {
     size_t d;
@@ -40,19 +46,18 @@ void nearest_offer(struct nearest *n, struct str candidate)
     if (n->word.n > MAX_BYTES || candidate.n > MAX_BYTES || candidate.n == 0)
         return;
     d = distance(n->word, candidate);
+    if (d > 1 && is_part(n->word, candidate))
+        d = 1;
     if (n->best.n && d >= n->distance)
         return;
     n->best = candidate;
     n->distance = d;
 }
 
-/* Two changes in five letters are a typing error, three are another word. A word cut short, or with more behind it, is meant too. */
 struct str nearest_result(const struct nearest *n)
 {
     size_t longer = n->word.n > n->best.n ? n->word.n : n->best.n;
-    size_t shorter = n->word.n + n->best.n - longer;
-    bool is_near = n->distance * 5 <= longer * 2;
-    bool is_part = shorter >= 3 && (str_starts_with(n->word, n->best) || str_starts_with(n->best, n->word));
 
-    return is_near || is_part ? n->best : (struct str){0};
+    /* Two changes in five letters are a typing error, three are another word. */
+    return n->distance * 5 <= longer * 2 ? n->best : (struct str){0};
 }

@@ -13,6 +13,6 @@ struct nearest {
 /* Offers a valid word. Cost is the product of the lengths; words over 64 bytes are left out. */
 void nearest_offer(struct nearest *n, struct str candidate);
 
-/* The offered word with the fewest changes (a letter more, less, other or two swapped), the first of equals; empty when it is not
- * near enough to be worth naming and neither begins with the other. */
+/* The offered word with the fewest changes (a letter more, less, other or two swapped; a word cut short counts as one), the
+ * first of equals; empty when it is not near enough to be worth naming. */
 struct str nearest_result(const struct nearest *n);
