@@ -21,6 +21,13 @@ typedef enum err {
 #define MUST_USE                         __attribute__((warn_unused_result))
 #define PRINTF_LIKE(format_at, first_at) __attribute__((format(printf, format_at, first_at)))
 
+/* For the rare failure that changes nothing; the reason stands beside it. */
+#define ERR_IGNORE(call)                                                                                                       \
+    do {                                                                                                                       \
+        err ignored_ = (call);                                                                                                 \
+        (void)ignored_;                                                                                                        \
+    } while (0)
+
 /* What a person reads when start-up, configuration or an administration request fails. Owned by the caller, all-zero is
  * empty. `file` is borrowed and lives as long as what was read from it; `line` counts from 1, 0 is unknown. */
 struct errinfo {

@@ -27,8 +27,9 @@ struct broker_limits {
 
 struct broker_hooks {
     void *context;
-    /* Publishes a will as if its client had sent it. Borrows both. */
-    void (*publish_will)(void *context, struct shard *shard, const struct principal *principal, struct message *will);
+    /* Publishes a will as if its client had sent it. Borrows both; `origin` is what session_attach() was given. */
+    void (*publish_will)(void *context, struct shard *shard, const struct principal *principal, unsigned origin,
+                         struct message *will);
 };
 
 /* A broker with a shard for each worker. Registers metrics: before the threads start. The caller owns it. */

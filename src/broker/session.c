@@ -51,7 +51,7 @@ static void publish_will(struct session *ss)
     if (!will)
         return;
     will->received_ms = ss->shard->worker->loop.now_ms;
-    hooks->publish_will(hooks->context, ss->shard, &ss->principal, will);
+    hooks->publish_will(hooks->context, ss->shard, &ss->principal, ss->origin, will);
     message_unref(will);
 }
 
@@ -64,7 +64,10 @@ static void drop_will(struct session *ss)
 static void free_session(struct session *ss)
 {
     struct shard *shard = ss->shard;
+    struct list *link;
 
+    while ((link = list_pop(&ss->unsettled)))
+        CONTAINER_OF(link, struct unsettled, link)->session = NULL;
     wheel_stop(&ss->timer);
     broker_count(BROKER_SUBSCRIPTIONS, -(int64_t)ss->n_subscriptions);
     subscriptions_remove_all(&shard->subscriptions, ss);
@@ -148,6 +151,7 @@ static struct session *session_new(struct shard *shard, const struct session_req
     ss->timer.on_timer = on_timer;
     list_init(&ss->in_flight);
     list_init(&ss->queued);
+    list_init(&ss->unsettled);
     ss->client_id_bytes = (uint16_t)request->client_id.n;
     memcpy(ss->client_id, request->client_id.p, request->client_id.n);
     map_add(&shard->sessions, MEM_BROKER, hash, ss);
@@ -212,6 +216,7 @@ struct session *session_attach(struct shard *shard, const struct session_request
     ss->window = smaller(request->receive_maximum, broker_limits(shard)->in_flight);
     ss->will = request->will;
     ss->will_delay_s = request->will_delay_s;
+    ss->origin = request->origin;
     outgoing_resume(ss);
     return ss;
 }
@@ -273,4 +278,28 @@ bool session_remove_incoming(struct session *ss, uint16_t packet_id)
         ss->incoming_capacity = 0;
     }
     return true;
+}
+
+void session_add_unsettled(struct session *ss, struct unsettled *u, uint16_t packet_id)
+{
+    u->session = ss;
+    u->packet_id = packet_id;
+    list_push(&ss->unsettled, &u->link);
+}
+
+struct link *session_settle(struct unsettled *u, bool is_stored)
+{
+    struct session *ss = u->session;
+    struct incoming *incoming;
+
+    if (!ss)
+        return NULL;
+    list_remove(&u->link);
+    u->session = NULL;
+    incoming = session_find_incoming(ss, u->packet_id);
+    if (!is_stored)
+        (void)session_remove_incoming(ss, u->packet_id); /* it may have been taken back before */
+    else if (incoming)
+        incoming->is_stored = true;
+    return ss->link;
 }

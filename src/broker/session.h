@@ -33,6 +33,13 @@ struct incoming {
     bool is_stored; /* PUBREC was, or may be, sent; false while its outcome is not known */
 };
 
+/* Whoever waits for the outcome of one; told of the session's end by a cleared `session`. */
+struct unsettled {
+    struct list link;
+    struct session *session;
+    uint16_t packet_id;
+};
+
 struct session {
     uint64_t hash;
     uint64_t number; /* unique in the process, for No Local and the log */
@@ -41,6 +48,7 @@ struct session {
     struct principal principal;
     struct subscription *subscriptions;
     struct list in_flight, queued;
+    struct list unsettled;
     struct incoming *incoming;
     struct timer timer; /* of the will's delay and the session's end */
     struct message *will;
@@ -56,6 +64,7 @@ struct session {
     uint16_t n_in_flight, n_resend;
     uint16_t window; /* the client's Receive Maximum, at most our own bound */
     uint16_t client_id_bytes;
+    uint8_t origin;   /* the adapter's own, for the hook that publishes wills */
     bool is_large;    /* not from the slab: the client id did not fit */
     bool was_resumed; /* by its present link */
     char client_id[];
@@ -67,6 +76,7 @@ struct session_request {
     bool clean_start;
     uint32_t expiry_s;
     uint16_t receive_maximum; /* the client's */
+    uint8_t origin;           /* kept for the adapter */
     struct message *will;     /* taken over; NULL: none */
     uint32_t will_delay_s;
 };
@@ -111,8 +121,18 @@ struct subscription_options;
 MUST_USE err session_subscribe(struct session *ss, struct str filter, const struct subscription_options *options,
                                bool *out_existed);
 
+/* Whether it has a subscription with this filter. */
+bool session_is_subscribed(const struct session *ss, struct str filter);
+
 /* False: there was none. What is already on its way is still delivered [MQTT-3.10.4-3]. */
 bool session_unsubscribe(struct session *ss, struct str filter);
 
 /* Sends the retained messages that match (section 3.3.1.3), however many there are. */
 void session_send_retained(struct session *ss, struct str filter, const struct subscription_options *options);
+
+/* Waits with the session for the outcome of an incoming QoS 2 message, whatever becomes of its connection. */
+void session_add_unsettled(struct session *ss, struct unsettled *u, uint16_t packet_id);
+
+/* The outcome is known. Stored: the packet identifier stays in use until PUBREL; refused: it is free again. Returns the link
+ * of the client as it is now connected, NULL if it is not or if the session has ended. */
+struct link *session_settle(struct unsettled *u, bool is_stored);

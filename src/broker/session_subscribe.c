@@ -9,14 +9,18 @@ static struct str tenant_of(const struct session *ss)
     return ss->principal.tenant->id;
 }
 
+bool session_is_subscribed(const struct session *ss, struct str filter)
+{
+    return subscriptions_has(&ss->shard->subscriptions, ss, tenant_of(ss), filter);
+}
+
 err session_subscribe(struct session *ss, struct str filter, const struct subscription_options *options, bool *out_existed)
 {
     struct shard *shard = ss->shard;
     err e;
 
     /* At the limit only a replacement is possible. */
-    if (ss->n_subscriptions >= broker_limits(shard)->subscriptions_per_session &&
-        !subscriptions_has(&shard->subscriptions, ss, tenant_of(ss), filter))
+    if (ss->n_subscriptions >= broker_limits(shard)->subscriptions_per_session && !session_is_subscribed(ss, filter))
         return E_LIMIT;
     e = subscriptions_add(&shard->subscriptions, ss, tenant_of(ss), filter, options, out_existed);
     if (e == E_OK && !*out_existed)

@@ -16,28 +16,23 @@ enum { BACKLOG = 4096, ACCEPTS_PER_TURN = 64, RETRY_MS = 100, PORT_MAX = 65535, 
 
 static bool set_host(struct str host, uint16_t port, struct sockaddr_storage *out, socklen_t *out_size)
 {
+    bool is_v6 = host.n >= 2 && host.p[0] == '[' && host.p[host.n - 1] == ']';
     struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port)};
     struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
-    char text[HOST_MAX];
+    struct str name = is_v6 ? (struct str){host.p + 1, host.n - 2} : host;
+    char text[HOST_MAX] = "";
 
-    if (host.n == 0 || host.n >= sizeof text)
+    if (str_equal(host, STR("localhost")))
+        name = STR("127.0.0.1");
+    if (name.n == 0 || name.n >= sizeof text || memchr(name.p, '\0', name.n))
         return false;
-    memcpy(text, host.p, host.n);
-    text[host.n] = '\0';
-    if (strcmp(text, "localhost") == 0)
-        snprintf(text, sizeof text, "127.0.0.1");
+    memcpy(text, name.p, name.n);
+    if (inet_pton(is_v6 ? AF_INET6 : AF_INET, text, is_v6 ? (void *)&v6.sin6_addr : (void *)&v4.sin_addr) != 1)
+        return false;
     memset(out, 0, sizeof *out);
-    if (inet_pton(AF_INET, text, &v4.sin_addr) == 1) {
-        memcpy(out, &v4, sizeof v4);
-        *out_size = sizeof v4;
-        return true;
-    }
-    if (inet_pton(AF_INET6, text, &v6.sin6_addr) == 1) {
-        memcpy(out, &v6, sizeof v6);
-        *out_size = sizeof v6;
-        return true;
-    }
-    return false;
+    *out_size = is_v6 ? sizeof v6 : sizeof v4;
+    memcpy(out, is_v6 ? (void *)&v6 : (void *)&v4, *out_size);
+    return true;
 }
 
 err listener_parse(struct str text, struct sockaddr_storage *out_address, socklen_t *out_size, struct errinfo *ei)
@@ -50,12 +45,10 @@ err listener_parse(struct str text, struct sockaddr_storage *out_address, sockle
         return errinfo_set(ei, E_INVAL, "'%.*s' has no port: write HOST:PORT", STR_ARG(text));
     host = (struct str){text.p, (size_t)(colon - text.p)};
     port_text = str_from_offset(text, host.n + 1);
-    if (host.n > 2 && host.p[0] == '[' && host.p[host.n - 1] == ']')
-        host = (struct str){host.p + 1, host.n - 2};
     if (!str_to_u64(port_text, PORT_MAX, &port))
         return errinfo_set(ei, E_INVAL, "'%.*s' is no port: 0 to 65535", STR_ARG(port_text));
     if (!set_host(host, (uint16_t)port, out_address, out_size))
-        return errinfo_set(ei, E_INVAL, "'%.*s' is no numeric address", STR_ARG(host));
+        return errinfo_set(ei, E_INVAL, "'%.*s' is no numeric address (IPv6 in brackets)", STR_ARG(host));
     return E_OK;
 }
 
@@ -150,4 +143,16 @@ void listener_name(const struct listener *ln, char *text, size_t size)
         inet_ntop(AF_INET, &v4->sin_addr, host, sizeof host);
         snprintf(text, size, "%s:%u", host, ntohs(v4->sin_port));
     }
+}
+
+err listener_address(const struct listener *ln, struct sockaddr_storage *out_address, socklen_t *out_size)
+{
+    struct sockaddr_storage address = {0};
+    socklen_t size = sizeof address;
+
+    if (getsockname(ln->io.fd, (struct sockaddr *)&address, &size) != 0)
+        return E_IO;
+    *out_address = address;
+    *out_size = size;
+    return E_OK;
 }

@@ -1,0 +1,109 @@
+#include "adapter/mqtt/mqtt_adapter.h"
+
+#include <stdio.h>
+
+#include "adapter/mqtt/mqtt_conn.h"
+#include "adapter/mqtt/mqtt_metrics.h"
+#include "adapter/mqtt/mqtt_publish_in.h"
+#include "adapter/mqtt/mqtt_worker.h"
+#include "base/check.h"
+
+static void on_accept(struct listener *ln, int fd)
+{
+    struct mqtt_listener *listener = CONTAINER_OF(ln, struct mqtt_listener, listener);
+
+    mqtt_conn_accept(listener->mw, listener->index, fd);
+}
+
+static struct broker_limits limits_of(const struct config *config)
+{
+    return (struct broker_limits){
+        .subscriptions_per_session = (uint32_t)config->limits.subscriptions_per_session,
+        .queued_messages = (uint32_t)config->limits.session_queued_messages,
+        .queued_bytes = (uint32_t)config->limits.session_queued_bytes,
+        .in_flight = (uint16_t)config->limits.receive_maximum,
+    };
+}
+
+/* The first worker's socket settles the port when the configuration leaves it open; the others join it there. */
+static err bind_listener(struct mqtt_adapter *a, size_t index, struct errinfo *ei)
+{
+    const struct config_listener *config = &a->settings.config->listeners[index];
+    struct sockaddr_storage address;
+    socklen_t size;
+    struct errinfo why = {0};
+    err e = listener_parse(config->mqtt.text, &address, &size, &why);
+
+    for (unsigned i = 0; i < a->n_workers && e == E_OK; i++) {
+        struct mqtt_worker *mw = &a->workers[i];
+        struct listener *ln = &mw->listeners[index].listener;
+
+        ln->on_accept = on_accept;
+        e = listener_open(ln, &mw->worker->loop, &address, size, true, &why);
+        if (e == E_OK && i == 0)
+            e = listener_address(ln, &address, &size);
+    }
+    if (e == E_OK)
+        return E_OK;
+    return errinfo_set(ei, e, "cannot listen for MQTT on %.*s (%.*s): %s", STR_ARG(config->mqtt.text), STR_ARG(config->id),
+                       why.text);
+}
+
+err mqtt_adapter_open(const struct mqtt_adapter_settings *settings, struct mqtt_adapter **out_adapter, struct errinfo *ei)
+{
+    struct mqtt_adapter *a = mem_alloc_zero(MEM_ADAPTER, sizeof *a);
+    struct broker_limits limits = limits_of(settings->config);
+    struct broker_hooks hooks = {.context = a, .publish_will = mqtt_publish_in_will};
+    err e = E_OK;
+
+    mqtt_metrics_register();
+    a->settings = *settings;
+    config_ref(settings->config);
+    registry_ref(settings->registry);
+    a->n_workers = settings->workers->n;
+    atomic_init(&a->n_undrained, a->n_workers);
+    a->broker = broker_new(settings->workers, &limits, &hooks);
+    a->workers = mem_alloc_zero(MEM_ADAPTER, a->n_workers * sizeof *a->workers);
+    for (unsigned i = 0; i < a->n_workers; i++)
+        mqtt_worker_init(&a->workers[i], a, &settings->workers->list[i]);
+    for (size_t i = 0; i < settings->config->listener_count && e == E_OK; i++)
+        e = bind_listener(a, i, ei);
+    if (e != E_OK) {
+        mqtt_adapter_free(a);
+        return e;
+    }
+    *out_adapter = a;
+    return E_OK;
+}
+
+void mqtt_adapter_start(struct mqtt_adapter *a)
+{
+    for (unsigned i = 0; i < a->n_workers; i++)
+        mailbox_post(&a->workers[i].worker->loop.mailbox, &a->workers[i].start);
+}
+
+void mqtt_adapter_name(const struct mqtt_adapter *a, size_t index, char *text, size_t size)
+{
+    listener_name(&a->workers[0].listeners[index].listener, text, size);
+}
+
+void mqtt_adapter_drain(struct mqtt_adapter *a, struct mail *done, struct mailbox *home)
+{
+    a->drained = done;
+    a->drained_home = home;
+    for (unsigned i = 0; i < a->n_workers; i++)
+        mailbox_post(&a->workers[i].worker->loop.mailbox, &a->workers[i].drain);
+}
+
+void mqtt_adapter_free(struct mqtt_adapter *a)
+{
+    if (!a)
+        return;
+    broker_free(a->broker);
+    for (unsigned i = 0; i < a->n_workers; i++)
+        mqtt_worker_fini(&a->workers[i]);
+    mem_free(MEM_ADAPTER, a->workers);
+    registry_unref(a->settings.registry);
+    config_unref(a->settings.config);
+    mem_free(MEM_ADAPTER, a);
+}

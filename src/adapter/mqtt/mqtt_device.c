@@ -1,0 +1,229 @@
+#include "adapter/mqtt/mqtt_device.h"
+
+#include "adapter/mqtt/mqtt_pending.h"
+#include "core/device_record.h"
+#include "core/message.h"
+#include "loop/loop.h"
+
+/* config's properties are pairs of views, which is the layout device_defaults asks for. */
+static_assert(sizeof(struct config_property) == 2 * sizeof(struct str), "a property is a name and a value");
+
+/* A device's publish, from a client or from a will. */
+struct device_publish {
+    struct mqtt_worker *mw;
+    const struct principal *principal;
+    const struct device_topic *topic;
+    struct str address, payload;
+    struct str content_type;
+    uint8_t qos;
+    bool retain;
+    struct property_bag bag;
+    char scratch[PROPERTY_BAG_SCRATCH_BYTES];
+};
+
+static enum mqtt_route route_of(enum device_endpoint endpoint)
+{
+    static const enum mqtt_route routes[DEVICE_ENDPOINTS] = {
+        [DEVICE_ENDPOINT_NONE] = MQTT_ROUTE_MQTT,     [DEVICE_ENDPOINT_TELEMETRY] = MQTT_ROUTE_TELEMETRY,
+        [DEVICE_ENDPOINT_EVENT] = MQTT_ROUTE_EVENT,   [DEVICE_ENDPOINT_COMMAND] = MQTT_ROUTE_COMMAND,
+        [DEVICE_ENDPOINT_ERROR] = MQTT_ROUTE_COMMAND,
+    };
+
+    return routes[endpoint];
+}
+
+static bool refusal_of_status(int status, enum mqtt_refusal *out_why)
+{
+    static const struct {
+        int status;
+        enum mqtt_refusal why;
+    } rows[] = {
+        {400, MQTT_REFUSED_BAD_REQUEST}, {403, MQTT_REFUSED_FORBIDDEN},   {404, MQTT_REFUSED_NOT_FOUND},
+        {413, MQTT_REFUSED_TOO_LARGE},   {503, MQTT_REFUSED_UNAVAILABLE},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        if (rows[i].status == status) {
+            *out_why = rows[i].why;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Who the message is about and whether the sender may speak for it. False: `*out_why` says why not. */
+static bool authorise(const struct device_publish *p, struct registration *out, enum mqtt_refusal *out_why)
+{
+    const struct principal *who = p->principal;
+    struct str tenant = who->tenant->id, sender = who->device ? who->device->id : (struct str){0};
+    enum registry_assertion assertion;
+
+    *out_why = MQTT_REFUSED_FORBIDDEN;
+    if (p->topic->tenant.n && !str_equal(p->topic->tenant, tenant))
+        return false;
+    if (!who->device)
+        return false; /* anonymous clients have plain topics only */
+    if (p->topic->device.n == 0 || str_equal(p->topic->device, sender))
+        assertion = registry_assert(p->mw->adapter->settings.registry, tenant, sender, (struct str){0}, out);
+    else
+        assertion = registry_assert(p->mw->adapter->settings.registry, tenant, p->topic->device, sender, out);
+    if (assertion == REGISTRY_ASSERTED)
+        return true;
+    if (!refusal_of_status(registry_assertion_status(assertion), out_why))
+        *out_why = MQTT_REFUSED_FAILED;
+    return false;
+}
+
+static struct device_defaults defaults_of(const struct config_properties *properties)
+{
+    return (struct device_defaults){(const struct str *)(const void *)properties->items, properties->count};
+}
+
+static enum device_fault build(const struct device_publish *p, const struct registration *registration,
+                               struct device_record *out_record)
+{
+    const struct config_tenant_limits *bounds = registration->tenant->limits;
+    struct device_limits limits = {
+        .max_ttl_s = bounds->max_ttl_s,
+        .max_ttl_telemetry_qos0_s = bounds->max_ttl_telemetry_qos0_s,
+        .max_ttl_telemetry_qos1_s = bounds->max_ttl_telemetry_qos1_s,
+    };
+    struct device_message message = {
+        .endpoint = p->topic->endpoint,
+        .qos = p->qos,
+        .is_retained = p->retain,
+        .device_id = registration->device->id,
+        .payload = p->payload,
+        .address = p->address,
+        .adapter = STR("hono-mqtt"),
+        .content_type = p->content_type,
+        .bag = &p->bag,
+        .tenant_defaults = defaults_of(registration->tenant->defaults),
+        .device_defaults = defaults_of(registration->device->defaults),
+        .limits = &limits,
+        .creation_time_ms = loop_wall_ms(),
+    };
+    enum device_fault fault = device_record_build(&message, out_record);
+
+    if (fault == DEVICE_FAULT_NONE)
+        out_record->record.topic = mqtt_worker_topic(p->mw, registration->tenant->id, p->topic->endpoint);
+    return fault;
+}
+
+/* All that can be refused without Kafka. False: `*out_why` says why. The bag is read first, since it says what to do then. */
+static bool prepare(struct device_publish *p, enum device_fault fault, struct device_record *out_record,
+                    enum mqtt_refusal *out_why)
+{
+    struct registration registration;
+    enum device_fault bag_fault = property_bag_parse(p->topic->bag, p->scratch, sizeof p->scratch, &p->bag);
+
+    if (bag_fault != DEVICE_FAULT_NONE) {
+        p->bag = (struct property_bag){0};
+        fault = bag_fault;
+    }
+    /* Responses to commands are not taken yet: nobody may believe that one arrived. */
+    if (fault == DEVICE_FAULT_NONE && route_of(p->topic->endpoint) == MQTT_ROUTE_COMMAND)
+        fault = DEVICE_FAULT_ENDPOINT;
+    if (fault == DEVICE_FAULT_NONE) {
+        if (!authorise(p, &registration, out_why))
+            return false;
+        fault = build(p, &registration, out_record);
+    }
+    if (fault == DEVICE_FAULT_NONE)
+        return true;
+    if (!refusal_of_status(device_fault_status(fault), out_why))
+        *out_why = MQTT_REFUSED_FAILED;
+    return false;
+}
+
+/* Gives the record to Kafka with a place for the answer. */
+static enum handle submit(struct mqtt_conn *c, const struct device_publish *p, const struct record *record, uint16_t packet_id)
+{
+    enum mqtt_route route = route_of(p->topic->endpoint);
+    struct mqtt_pending *pending = mqtt_pending_new(c, route, p->qos, packet_id, p->bag.on_error);
+    err e = sink_submit(c->mw->adapter->settings.sink, record, &pending->delivery);
+    enum mqtt_refusal why;
+
+    if (e == E_OK) {
+        mqtt_metrics_in(route);
+        mqtt_pending_enter(c, pending);
+        return HANDLE_DONE;
+    }
+    why = mqtt_pending_refusal(pending->delivery.outcome);
+    mqtt_pending_drop(pending);
+    if (e == E_AGAIN && p->qos) {
+        if (p->qos == 2)
+            (void)session_remove_incoming(c->ss, packet_id);
+        sink_wait(c->mw->adapter->settings.sink, &c->mw->room);
+        mqtt_conn_wait(c);
+        return HANDLE_WAIT;
+    }
+    mqtt_metrics_in(route);
+    if (e == E_AGAIN)
+        mqtt_metrics_refused(route, MQTT_REFUSED_OVERLOADED, 0);
+    else
+        mqtt_pending_refuse(c, route, p->qos, packet_id, p->bag.on_error, why);
+    return HANDLE_DONE;
+}
+
+enum handle mqtt_device_publish(struct mqtt_conn *c, const struct mqtt_publish *publish, struct str address,
+                                const struct device_topic *topic, enum device_fault fault)
+{
+    struct device_publish p;
+    struct device_record record;
+    enum mqtt_refusal why;
+
+    p.mw = c->mw;
+    p.principal = &c->ss->principal;
+    p.topic = topic;
+    p.address = address;
+    p.payload = publish->payload;
+    p.qos = publish->qos;
+    p.retain = publish->retain;
+    p.content_type = mqtt_property_has(&publish->properties, MQTT_PROPERTY_CONTENT_TYPE) ? publish->properties.content_type
+                                                                                         : (struct str){0};
+    if (!prepare(&p, fault, &record, &why)) {
+        mqtt_metrics_in(route_of(topic->endpoint));
+        mqtt_pending_refuse(c, route_of(topic->endpoint), publish->qos, publish->packet_id, p.bag.on_error, why);
+        return HANDLE_DONE;
+    }
+    if (publish->qos == 2 && session_add_incoming(c->ss, publish->packet_id) != E_OK) {
+        mqtt_metrics_in(route_of(topic->endpoint));
+        mqtt_pending_refuse(c, route_of(topic->endpoint), 2, publish->packet_id, p.bag.on_error, MQTT_REFUSED_NO_MEMORY);
+        return HANDLE_DONE;
+    }
+    return submit(c, &p, &record.record, publish->packet_id);
+}
+
+void mqtt_device_publish_will(struct mqtt_worker *mw, const struct principal *principal, const struct message *will,
+                              const struct device_topic *topic, enum device_fault fault)
+{
+    enum mqtt_route route = route_of(topic->endpoint);
+    struct device_publish p = {
+        .mw = mw,
+        .principal = principal,
+        .topic = topic,
+        .address = will->topic,
+        .payload = will->payload,
+        .qos = will->qos,
+        .retain = will->retain,
+    };
+    struct device_record record;
+    struct mqtt_pending *pending;
+    enum mqtt_refusal why;
+    err e;
+
+    mqtt_metrics_in(route);
+    if (!prepare(&p, fault, &record, &why)) {
+        mqtt_metrics_refused(route, why, 0);
+        return;
+    }
+    pending = mqtt_pending_new_will(mw, route);
+    e = sink_submit(mw->adapter->settings.sink, &record.record, &pending->delivery);
+    if (e == E_OK) {
+        mqtt_metrics_wait(route, 1);
+        return;
+    }
+    mqtt_metrics_refused(route, e == E_AGAIN ? MQTT_REFUSED_OVERLOADED : mqtt_pending_refusal(pending->delivery.outcome), 0);
+    mqtt_pending_drop(pending);
+}

@@ -1,0 +1,262 @@
+#include "adapter/mqtt/mqtt_handshake.h"
+
+#include <stdio.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "adapter/mqtt/mqtt_handlers.h"
+#include "adapter/mqtt/mqtt_metrics.h"
+#include "base/check.h"
+#include "base/log.h"
+#include "core/message.h"
+
+enum {
+    ASSIGNED_ID_BYTES = 23, /* what every 3.1 server accepts, and what fits inside a session */
+    RECEIVE_MAXIMUM_DEFAULT = 65535,
+};
+
+/* One row a result of the registry (spec/hono 2.1). 3.1.1 return codes follow from the reasons. */
+static const enum mqtt_reason reasons[REGISTRY_RESULTS] = {
+    [REGISTRY_OK] = MQTT_REASON_SUCCESS,
+    [REGISTRY_BAD_CREDENTIALS] = MQTT_REASON_BAD_USER_NAME_OR_PASSWORD,
+    [REGISTRY_ADAPTER_DISABLED] = MQTT_REASON_NOT_AUTHORIZED,
+    [REGISTRY_DEVICE_DISABLED] = MQTT_REASON_NOT_AUTHORIZED,
+    [REGISTRY_TENANT_REFUSED] = MQTT_REASON_NOT_AUTHORIZED,
+    [REGISTRY_UNAVAILABLE] = MQTT_REASON_SERVER_UNAVAILABLE,
+    [REGISTRY_PENDING] = MQTT_REASON_SERVER_UNAVAILABLE,
+};
+
+void mqtt_handshake_drop(struct mqtt_handover *handover)
+{
+    if (!handover)
+        return;
+    principal_release(&handover->principal);
+    buf_free(&handover->in, MEM_LOOP);
+    buf_free(&handover->out, MEM_LOOP);
+    if (handover->fd >= 0)
+        close(handover->fd);
+    mem_free(MEM_ADAPTER, handover);
+}
+
+/* A refused client is told, as far as its version has a word for it, and closed [MQTT-3.1.4-1, 3.2.2-7]. */
+static enum handle refuse(struct mqtt_conn *c, enum mqtt_reason reason)
+{
+    mqtt_metrics_count(MQTT_COUNT_REFUSED, 1);
+    LOG_INFO(LOG_MQTT, "connect.refused", F_INT("code", reason), F_TEXT("reason", mqtt_reason_name(reason)));
+    if (c->version != MQTT_VERSION_NONE) {
+        struct mqtt_encoder e = mqtt_conn_encoder(c);
+
+        ERR_IGNORE(mqtt_connect_encode_connack(&e, false, reason, NULL)); /* the connection closes in any case */
+    }
+    mqtt_conn_finish(c);
+    return HANDLE_DONE;
+}
+
+static enum registry_result authenticate(struct mqtt_conn *c, const struct mqtt_connect *connect, struct principal *out)
+{
+    const struct config_listener *listener = mqtt_conn_listener(c);
+    struct registry_login login = {
+        .tenant = listener->tenant,
+        .is_tenant_fixed = listener->is_tenant_fixed,
+        .is_anonymous_allowed = listener->is_anonymous,
+        .adapter = CONFIG_ADAPTER_MQTT,
+        .has_user_name = connect->has_user_name,
+        .has_password = connect->has_password,
+        .user_name = connect->user_name,
+        .password = connect->password,
+    };
+
+    return registry_authenticate(c->mw->adapter->settings.registry, &login, out);
+}
+
+/* What the packet asks for that does not depend on who sent it. */
+static enum mqtt_reason check(const struct mqtt_conn *c, const struct mqtt_connect *connect)
+{
+    const struct config_limits *limits = mqtt_limits(c->mw);
+
+    if (connect->client_id.n == 0 && (connect->version == MQTT_VERSION_3_1 || !connect->clean_start) &&
+        connect->version != MQTT_VERSION_5)
+        return MQTT_REASON_CLIENT_IDENTIFIER_NOT_VALID; /* [MQTT-3.1.3-8 of 3.1.1] */
+    if (mqtt_property_has(&connect->properties, MQTT_PROPERTY_AUTHENTICATION_METHOD))
+        return MQTT_REASON_BAD_AUTHENTICATION_METHOD; /* none is offered yet (section 4.12) */
+    if (connect->has_will && connect->will.topic_levels > limits->topic_levels)
+        return MQTT_REASON_TOPIC_NAME_INVALID;
+    if (limits->max_connections && atomic_load(&c->mw->adapter->n_connections) > limits->max_connections)
+        return MQTT_REASON_SERVER_BUSY;
+    return MQTT_REASON_SUCCESS;
+}
+
+/* A client identifier that nobody has and whose session is at home here. */
+static void assign_client_id(struct mqtt_worker *mw, struct str tenant, char id[ASSIGNED_ID_BYTES + 1])
+{
+    uint64_t random[2];
+
+    do {
+        ASSERT(getrandom(random, sizeof random, 0) == (ssize_t)sizeof random);
+        snprintf(id, ASSIGNED_ID_BYTES + 1, "auto-%018llx", (unsigned long long)(random[0] ^ random[1]));
+    } while (broker_home(mw->adapter->broker, tenant, (struct str){0}, (struct str){id, ASSIGNED_ID_BYTES}) != mw->worker->id);
+}
+
+static void on_handover(struct mail *m)
+{
+    struct mqtt_handover *handover = CONTAINER_OF(m, struct mqtt_handover, mail);
+
+    mqtt_conn_adopt(handover->to, handover);
+}
+
+/* Sends the connection to its home. Takes the principal. */
+static enum handle hand_over(struct mqtt_conn *c, unsigned home, struct str unread, struct principal *principal)
+{
+    struct mqtt_handover *handover = mem_alloc_zero(MEM_ADAPTER, sizeof *handover);
+
+    handover->mail.on_mail = on_handover;
+    handover->to = &c->mw->adapter->workers[home];
+    handover->principal = *principal;
+    handover->listener = c->listener;
+    handover->fd = -1;
+    c->state = MQTT_CLOSING;
+    wheel_stop(&c->timer);
+    if (stream_release(&c->stream, unread, &handover->fd, &handover->in, &handover->out) != E_OK) {
+        mqtt_handshake_drop(handover);
+        stream_close(&c->stream, E_NOMEM);
+        return HANDLE_DONE;
+    }
+    mqtt_metrics_count(MQTT_COUNT_HANDED_OVER, 1);
+    mailbox_post(&handover->to->worker->loop.mailbox, &handover->mail);
+    return HANDLE_DONE;
+}
+
+static struct message *will_message(const struct mqtt_connect *connect, struct str tenant)
+{
+    const struct mqtt_will *will = &connect->will;
+    struct message *m = message_new(tenant, will->topic, will->payload, mqtt_publish_forward_size(&will->properties));
+
+    if (!m)
+        return NULL;
+    mqtt_publish_forward_write(message_properties(m), &will->properties);
+    m->qos = will->qos;
+    m->retain = will->is_retained;
+    m->has_expiry = mqtt_property_has(&will->properties, MQTT_PROPERTY_MESSAGE_EXPIRY_INTERVAL);
+    m->expiry_s = m->has_expiry ? will->properties.message_expiry_interval : 0;
+    return m;
+}
+
+static uint32_t number(const struct mqtt_properties *props, enum mqtt_property which, uint32_t value, uint32_t otherwise)
+{
+    return mqtt_property_has(props, which) ? value : otherwise;
+}
+
+/* Before 5.0 a session that is not clean lives until a clean one replaces it. */
+static uint32_t expiry_of(const struct mqtt_connect *connect)
+{
+    const struct mqtt_properties *props = &connect->properties;
+
+    if (connect->version != MQTT_VERSION_5)
+        return connect->clean_start ? 0 : SESSION_NEVER_EXPIRES;
+    return number(props, MQTT_PROPERTY_SESSION_EXPIRY_INTERVAL, props->session_expiry_interval, 0);
+}
+
+/* The client's keep-alive time, or ours where the configuration has a lower bound on it [MQTT-3.1.2-21]. */
+static uint16_t keep_alive_of(const struct mqtt_conn *c, const struct mqtt_connect *connect)
+{
+    uint64_t maximum = mqtt_limits(c->mw)->keep_alive_maximum_ms / 1000;
+
+    if (connect->version != MQTT_VERSION_5 || maximum == 0 || (connect->keep_alive && connect->keep_alive <= maximum))
+        return connect->keep_alive;
+    return (uint16_t)(maximum < UINT16_MAX ? maximum : UINT16_MAX);
+}
+
+static void welcome(struct mqtt_conn *c, const struct mqtt_connect *connect, bool is_present, struct str assigned_id)
+{
+    const struct config_limits *limits = mqtt_limits(c->mw);
+    struct mqtt_encoder e = mqtt_conn_encoder(c);
+    uint16_t keep_alive = keep_alive_of(c, connect);
+    struct mqtt_properties props = {0};
+
+    if (limits->topic_alias_maximum)
+        mqtt_property_set_number(&props, MQTT_PROPERTY_TOPIC_ALIAS_MAXIMUM, (uint32_t)limits->topic_alias_maximum);
+    mqtt_property_set_number(&props, MQTT_PROPERTY_MAXIMUM_PACKET_SIZE, (uint32_t)limits->max_packet_bytes);
+    mqtt_property_set_number(&props, MQTT_PROPERTY_RECEIVE_MAXIMUM, (uint32_t)limits->receive_maximum);
+    mqtt_property_set_number(&props, MQTT_PROPERTY_SHARED_SUBSCRIPTION_AVAILABLE, 0);
+    if (assigned_id.n)
+        mqtt_property_set_text(&props, MQTT_PROPERTY_ASSIGNED_CLIENT_IDENTIFIER, assigned_id);
+    if (keep_alive != connect->keep_alive)
+        mqtt_property_set_number(&props, MQTT_PROPERTY_SERVER_KEEP_ALIVE, keep_alive);
+    mqtt_conn_sent(c, mqtt_connect_encode_connack(&e, is_present, MQTT_REASON_SUCCESS, &props));
+    mqtt_conn_start_keep_alive(c, keep_alive);
+    mqtt_metrics_count(MQTT_COUNT_CONNECTED, 1);
+}
+
+/* On the home worker, with everything known. Takes the principal. */
+static enum handle open_session(struct mqtt_conn *c, const struct mqtt_connect *connect, struct principal *principal)
+{
+    const struct mqtt_properties *props = &connect->properties;
+    char assigned[ASSIGNED_ID_BYTES + 1] = "";
+    struct session_request request = {
+        .principal = *principal,
+        .client_id = connect->client_id,
+        .clean_start = connect->clean_start,
+        .expiry_s = expiry_of(connect),
+        .origin = c->listener,
+        .receive_maximum =
+            (uint16_t)number(props, MQTT_PROPERTY_RECEIVE_MAXIMUM, props->receive_maximum, RECEIVE_MAXIMUM_DEFAULT),
+    };
+    struct session *ss;
+    bool is_present;
+
+    if (connect->client_id.n == 0) {
+        assign_client_id(c->mw, principal->tenant->id, assigned);
+        request.client_id = str_from(assigned);
+    }
+    if (connect->has_will) {
+        const struct mqtt_properties *will = &connect->will.properties;
+
+        request.will = will_message(connect, principal->tenant->id);
+        request.will_delay_s = number(will, MQTT_PROPERTY_WILL_DELAY_INTERVAL, will->will_delay_interval, 0);
+        if (!request.will) {
+            principal_release(principal);
+            return refuse(c, MQTT_REASON_QUOTA_EXCEEDED);
+        }
+    }
+    c->max_packet_size = number(props, MQTT_PROPERTY_MAXIMUM_PACKET_SIZE, props->maximum_packet_size, 0);
+    c->has_expiry = request.expiry_s > 0;
+    ss = session_attach(c->mw->shard, &request, &c->link, &is_present);
+    if (!ss)
+        return refuse(c, MQTT_REASON_QUOTA_EXCEEDED);
+    mqtt_conn_open(c, ss);
+    welcome(c, connect, is_present, str_from(assigned));
+    LOG_DEBUG(LOG_MQTT, "connect.accepted", F_STR("tenant", ss->principal.tenant->id), F_STR("client", session_client_id(ss)),
+              F_INT("version", connect->version), F_INT("session_present", is_present));
+    session_pump(ss);
+    return HANDLE_DONE;
+}
+
+enum handle mqtt_handle_connect(struct mqtt_conn *c, const struct mqtt_frame *frame, struct str packet_and_rest)
+{
+    struct mqtt_worker *mw = c->mw;
+    struct principal principal = {0};
+    struct mqtt_connect connect;
+    enum mqtt_reason reason = mqtt_connect_decode(frame, &connect);
+    unsigned home;
+
+    c->version = (uint8_t)connect.version;
+    if (reason == MQTT_REASON_SUCCESS)
+        reason = check(c, &connect);
+    if (reason != MQTT_REASON_SUCCESS)
+        return refuse(c, reason);
+    if (c->handover) {
+        principal = c->handover->principal;
+        c->handover->principal = (struct principal){0};
+        return open_session(c, &connect, &principal);
+    }
+    reason = reasons[authenticate(c, &connect, &principal)];
+    if (reason != MQTT_REASON_SUCCESS)
+        return refuse(c, reason);
+    home = mw->worker->id;
+    if (principal.device || connect.client_id.n)
+        home = broker_home(mw->adapter->broker, principal.tenant->id, principal.device ? principal.device->id : (struct str){0},
+                           connect.client_id);
+    if (home != mw->worker->id)
+        return hand_over(c, home, packet_and_rest, &principal);
+    return open_session(c, &connect, &principal);
+}

@@ -1,0 +1,52 @@
+/* mqtt_metrics: what the MQTT adapter counts. The ledger of published messages balances at every moment and for each route:
+ * in = acknowledged + rejected + dropped + waiting. `acknowledged` means that the message has arrived where its route
+ * leads, `rejected` that its sender was told or thrown out, `dropped` that nobody could be told (QoS 0). */
+#pragma once
+
+#include "obs/metrics.h"
+
+enum mqtt_route { MQTT_ROUTE_TELEMETRY, MQTT_ROUTE_EVENT, MQTT_ROUTE_COMMAND, MQTT_ROUTE_MQTT, MQTT_ROUTES };
+
+/* Why a message was not taken. Beyond the outcomes of core/sink.h there is what the edge refuses by itself. */
+enum mqtt_refusal {
+    MQTT_REFUSED_TOO_LARGE,
+    MQTT_REFUSED_UNKNOWN_TOPIC,
+    MQTT_REFUSED_DENIED,
+    MQTT_REFUSED_INVALID,
+    MQTT_REFUSED_UNAVAILABLE,
+    MQTT_REFUSED_OVERLOADED,
+    MQTT_REFUSED_FAILED,
+    MQTT_REFUSED_BAD_REQUEST,
+    MQTT_REFUSED_FORBIDDEN,
+    MQTT_REFUSED_NOT_FOUND,
+    MQTT_REFUSED_TOO_DEEP,
+    MQTT_REFUSED_PAYLOAD_FORMAT,
+    MQTT_REFUSED_NO_MEMORY,
+    MQTT_REFUSALS,
+};
+
+enum mqtt_counter {
+    MQTT_COUNT_CONNECTED,
+    MQTT_COUNT_CONNECTIONS,
+    MQTT_COUNT_REFUSED,
+    MQTT_COUNT_HANDED_OVER,
+    MQTT_COUNT_PACKETS,
+    MQTT_COUNT_PROTOCOL_ERRORS,
+    MQTT_COUNT_KEEP_ALIVE_TIMEOUTS,
+    MQTT_COUNT_CONNECT_TIMEOUTS,
+    MQTT_COUNT_WAITS,
+    MQTT_COUNT_WILLS,
+    MQTT_COUNTERS,
+};
+
+void mqtt_metrics_register(void);
+
+void mqtt_metrics_in(enum mqtt_route route);
+void mqtt_metrics_wait(enum mqtt_route route, int change);
+void mqtt_metrics_acknowledged(enum mqtt_route route);
+/* At QoS 0 the message counts as dropped, else as rejected. */
+void mqtt_metrics_refused(enum mqtt_route route, enum mqtt_refusal why, unsigned qos);
+void mqtt_metrics_count(enum mqtt_counter which, int64_t n);
+
+/* As the `reason` label, "too_large". */
+const char *mqtt_metrics_refusal_name(enum mqtt_refusal why);

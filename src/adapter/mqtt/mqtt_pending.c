@@ -1,0 +1,260 @@
+#include "adapter/mqtt/mqtt_pending.h"
+
+#include "adapter/mqtt/mqtt_output.h"
+#include "base/check.h"
+#include "base/log.h"
+#include "broker/session.h"
+
+/* Kafka's outcomes as refusals; OUTCOME_STORED is none. */
+static const enum mqtt_refusal refusals[OUTCOMES] = {
+    [OUTCOME_TOO_LARGE] = MQTT_REFUSED_TOO_LARGE,     [OUTCOME_UNKNOWN_TOPIC] = MQTT_REFUSED_UNKNOWN_TOPIC,
+    [OUTCOME_DENIED] = MQTT_REFUSED_DENIED,           [OUTCOME_INVALID] = MQTT_REFUSED_INVALID,
+    [OUTCOME_UNAVAILABLE] = MQTT_REFUSED_UNAVAILABLE, [OUTCOME_OVERLOADED] = MQTT_REFUSED_OVERLOADED,
+    [OUTCOME_FAILED] = MQTT_REFUSED_FAILED,
+};
+
+static const enum mqtt_reason reasons[MQTT_REFUSALS] = {
+    [MQTT_REFUSED_TOO_LARGE] = MQTT_REASON_QUOTA_EXCEEDED, /* 0x95 is not allowed in a PUBACK (table 2-6) */
+    [MQTT_REFUSED_UNKNOWN_TOPIC] = MQTT_REASON_TOPIC_NAME_INVALID,
+    [MQTT_REFUSED_DENIED] = MQTT_REASON_NOT_AUTHORIZED,
+    [MQTT_REFUSED_INVALID] = MQTT_REASON_UNSPECIFIED_ERROR,
+    [MQTT_REFUSED_UNAVAILABLE] = MQTT_REASON_IMPLEMENTATION_SPECIFIC_ERROR,
+    [MQTT_REFUSED_OVERLOADED] = MQTT_REASON_QUOTA_EXCEEDED,
+    [MQTT_REFUSED_FAILED] = MQTT_REASON_UNSPECIFIED_ERROR,
+    [MQTT_REFUSED_BAD_REQUEST] = MQTT_REASON_IMPLEMENTATION_SPECIFIC_ERROR,
+    [MQTT_REFUSED_FORBIDDEN] = MQTT_REASON_NOT_AUTHORIZED,
+    [MQTT_REFUSED_NOT_FOUND] = MQTT_REASON_TOPIC_NAME_INVALID,
+    [MQTT_REFUSED_TOO_DEEP] = MQTT_REASON_TOPIC_NAME_INVALID,
+    [MQTT_REFUSED_PAYLOAD_FORMAT] = MQTT_REASON_PAYLOAD_FORMAT_INVALID,
+    [MQTT_REFUSED_NO_MEMORY] = MQTT_REASON_QUOTA_EXCEEDED,
+};
+
+enum mqtt_reason mqtt_pending_reason(enum mqtt_refusal why)
+{
+    return reasons[why];
+}
+
+enum mqtt_refusal mqtt_pending_refusal(enum outcome outcome)
+{
+    return refusals[outcome];
+}
+
+/* Tells the client what its publish came to. What it is not told by a packet, it learns by being closed. */
+static void answer_refused(struct mqtt_conn *c, const struct mqtt_pending *p)
+{
+    enum mqtt_type type = p->qos == 2 ? MQTT_PUBREC : MQTT_PUBACK;
+    bool has_reasons = c->version == MQTT_VERSION_5;
+
+    if (p->on_error == PROPERTY_BAG_ON_ERROR_SKIP_ACK)
+        return;
+    if (p->on_error == PROPERTY_BAG_ON_ERROR_IGNORE) {
+        if (p->qos)
+            mqtt_output_ack(c, type, p->packet_id, has_reasons ? MQTT_REASON_UNSPECIFIED_ERROR : MQTT_REASON_SUCCESS);
+        return;
+    }
+    if (p->on_error == PROPERTY_BAG_ON_ERROR_DEFAULT && p->qos && has_reasons)
+        mqtt_output_ack(c, type, p->packet_id, reasons[p->refusal]);
+    else
+        mqtt_conn_fail(c, reasons[p->refusal]);
+}
+
+static void answer(struct mqtt_conn *c, const struct mqtt_pending *p)
+{
+    if (p->is_refused)
+        answer_refused(c, p);
+    else
+        mqtt_output_ack(c, p->qos == 2 ? MQTT_PUBREC : MQTT_PUBACK, p->packet_id, MQTT_REASON_SUCCESS);
+}
+
+static void release(struct mqtt_pending *p)
+{
+    slab_free(&p->mw->pending_slab, p);
+}
+
+static void pop(struct mqtt_conn *c)
+{
+    struct mqtt_pending *p = c->first_pending;
+
+    c->first_pending = p->next;
+    if (!c->first_pending)
+        c->last_pending = NULL;
+    c->n_pending--;
+    c->n_pending_qos2 -= p->qos == 2;
+}
+
+/* Room in the client's window again, or the last answer of a drain. */
+static void after_answers(struct mqtt_conn *c)
+{
+    if (c->is_full && c->n_pending < mqtt_limits(c->mw)->receive_maximum) {
+        c->is_full = false;
+        if (!c->is_waiting)
+            mqtt_conn_resume(c);
+    }
+    if (c->mw->is_draining)
+        mqtt_conn_drain(c);
+}
+
+static void flush(struct mqtt_conn *c)
+{
+    while (c->first_pending && c->first_pending->is_settled) {
+        struct mqtt_pending *p = c->first_pending;
+
+        pop(c);
+        p->conn = NULL;
+        answer(c, p); /* may close, which orphans the rest */
+        release(p);
+    }
+    if (c->state == MQTT_OPEN)
+        after_answers(c);
+}
+
+static void count(const struct mqtt_pending *p)
+{
+    mqtt_metrics_wait((enum mqtt_route)p->route, -1);
+    if (p->is_refused)
+        mqtt_metrics_refused((enum mqtt_route)p->route, (enum mqtt_refusal)p->refusal, p->qos);
+    else
+        mqtt_metrics_acknowledged((enum mqtt_route)p->route);
+}
+
+/* Without its connection: QoS 2 lives on in the session, the rest was only counted. */
+static void settle_alone(struct mqtt_pending *p, struct link *link)
+{
+    if (link)
+        link->ops->pubrec(link, p->packet_id, !p->is_refused);
+    release(p);
+}
+
+static void settle(struct mqtt_pending *p, bool is_refused, enum mqtt_refusal refusal)
+{
+    struct link *link = NULL;
+
+    p->is_settled = true;
+    p->is_refused = is_refused;
+    p->refusal = (uint8_t)refusal;
+    count(p);
+    if (p->qos == 2)
+        link = session_settle(&p->unsettled, !is_refused);
+    if (!p->conn) {
+        settle_alone(p, link);
+        return;
+    }
+    if (p->qos == 0) {
+        struct mqtt_conn *c = p->conn;
+
+        p->conn = NULL;
+        if (is_refused)
+            answer_refused(c, p);
+        release(p);
+        return;
+    }
+    flush(p->conn);
+}
+
+static void on_delivery(struct mail *m)
+{
+    struct mqtt_pending *p = CONTAINER_OF(m, struct mqtt_pending, delivery.mail);
+    enum outcome outcome = p->delivery.outcome;
+
+    settle(p, outcome != OUTCOME_STORED, refusals[outcome]);
+}
+
+static void append(struct mqtt_conn *c, struct mqtt_pending *p)
+{
+    if (c->last_pending)
+        c->last_pending->next = p;
+    else
+        c->first_pending = p;
+    c->last_pending = p;
+    c->n_pending++;
+    c->n_pending_qos2 += p->qos == 2;
+}
+
+static struct mqtt_pending *place(struct mqtt_worker *mw, enum mqtt_route route)
+{
+    struct mqtt_pending *p = slab_new(&mw->pending_slab);
+
+    p->delivery.mail.on_mail = on_delivery;
+    p->delivery.home = &mw->worker->loop.mailbox;
+    p->mw = mw;
+    p->route = (uint8_t)route;
+    return p;
+}
+
+struct mqtt_pending *mqtt_pending_new(struct mqtt_conn *c, enum mqtt_route route, uint8_t qos, uint16_t packet_id,
+                                      enum property_bag_on_error on_error)
+{
+    struct mqtt_pending *p = place(c->mw, route);
+
+    p->packet_id = packet_id;
+    p->qos = qos;
+    p->on_error = (uint8_t)on_error;
+    return p;
+}
+
+struct mqtt_pending *mqtt_pending_new_will(struct mqtt_worker *mw, enum mqtt_route route)
+{
+    return place(mw, route);
+}
+
+void mqtt_pending_enter(struct mqtt_conn *c, struct mqtt_pending *p)
+{
+    mqtt_metrics_wait((enum mqtt_route)p->route, 1);
+    if (p->qos == 0)
+        return;
+    p->conn = c;
+    append(c, p);
+    if (p->qos == 2)
+        session_add_unsettled(c->ss, &p->unsettled, p->packet_id);
+}
+
+void mqtt_pending_drop(struct mqtt_pending *p)
+{
+    release(p);
+}
+
+void mqtt_pending_acknowledge(struct mqtt_conn *c, enum mqtt_route route, uint8_t qos, uint16_t packet_id)
+{
+    struct mqtt_pending *p;
+
+    if (qos == 0)
+        return;
+    if (!c->first_pending) {
+        mqtt_output_ack(c, qos == 2 ? MQTT_PUBREC : MQTT_PUBACK, packet_id, MQTT_REASON_SUCCESS);
+        return;
+    }
+    /* Others wait before it. */
+    p = mqtt_pending_new(c, route, qos, packet_id, PROPERTY_BAG_ON_ERROR_DEFAULT);
+    append(c, p);
+    p->conn = c;
+    p->is_settled = true;
+}
+
+void mqtt_pending_refuse(struct mqtt_conn *c, enum mqtt_route route, uint8_t qos, uint16_t packet_id,
+                         enum property_bag_on_error on_error, enum mqtt_refusal why)
+{
+    struct mqtt_pending *p = mqtt_pending_new(c, route, qos, packet_id, on_error);
+
+    LOG_INFO(LOG_MQTT, "publish.refused", F_STR("client", session_client_id(c->ss)),
+             F_TEXT("reason", mqtt_metrics_refusal_name(why)));
+    mqtt_pending_enter(c, p);
+    p->conn = c; /* also at QoS 0, to close as the device asked */
+    settle(p, true, why);
+}
+
+void mqtt_pending_orphan(struct mqtt_conn *c)
+{
+    struct mqtt_pending *p = c->first_pending;
+
+    c->first_pending = c->last_pending = NULL;
+    c->n_pending = c->n_pending_qos2 = 0;
+    while (p) {
+        struct mqtt_pending *next = p->next;
+
+        p->conn = NULL;
+        p->next = NULL;
+        if (p->is_settled)
+            release(p);
+        p = next;
+    }
+}

@@ -1,0 +1,196 @@
+#include "adapter/mqtt/mqtt_publish_in.h"
+#include "adapter/mqtt/mqtt_aliases.h"
+#include "adapter/mqtt/mqtt_device.h"
+#include "adapter/mqtt/mqtt_handlers.h"
+#include "adapter/mqtt/mqtt_metrics.h"
+#include "adapter/mqtt/mqtt_output.h"
+#include "adapter/mqtt/mqtt_pending.h"
+#include "base/utf8.h"
+#include "core/message.h"
+
+/* A mailbox that was full is tried again after this time: whoever drains it tells nobody. */
+enum { MAILBOX_RETRY_MS = 2 };
+
+/* Whether the client's window has room for one more (section 4.9). In 5.0 the client was told how large it is; before, we just
+ * stop reading until an acknowledgement has left. */
+static enum handle check_window(struct mqtt_conn *c)
+{
+    uint64_t limit = mqtt_limits(c->mw)->receive_maximum;
+    unsigned used = c->n_pending - c->n_pending_qos2 + c->ss->n_incoming;
+
+    if (c->version == MQTT_VERSION_5) {
+        if (used >= limit)
+            mqtt_conn_fail(c, MQTT_REASON_RECEIVE_MAXIMUM_EXCEEDED);
+        return HANDLE_DONE;
+    }
+    if (c->n_pending < limit)
+        return HANDLE_DONE;
+    c->is_full = true;
+    stream_pause(&c->stream);
+    return HANDLE_WAIT;
+}
+
+/* The topic, by alias if need be (section 3.3.2.3.4). False: the connection has been closed. */
+static bool resolve_alias(struct mqtt_conn *c, const struct mqtt_publish *publish, struct str *topic)
+{
+    uint64_t maximum = mqtt_limits(c->mw)->topic_alias_maximum;
+    uint16_t alias = publish->properties.topic_alias;
+
+    *topic = publish->topic;
+    if (!mqtt_property_has(&publish->properties, MQTT_PROPERTY_TOPIC_ALIAS))
+        return true;
+    if (alias > maximum) {
+        mqtt_conn_fail(c, MQTT_REASON_TOPIC_ALIAS_INVALID); /* [MQTT-3.3.2-9] */
+        return false;
+    }
+    if (topic->n == 0) {
+        *topic = mqtt_aliases_find(c->aliases, alias);
+        if (topic->n == 0)
+            mqtt_conn_fail(c, MQTT_REASON_PROTOCOL_ERROR);
+        return topic->n > 0;
+    }
+    if (mqtt_aliases_set(&c->aliases, (uint16_t)maximum, alias, *topic) != E_OK) {
+        mqtt_conn_fail(c, MQTT_REASON_QUOTA_EXCEEDED);
+        return false;
+    }
+    return true;
+}
+
+static bool has_bad_format(const struct mqtt_publish *publish)
+{
+    return mqtt_property_has(&publish->properties, MQTT_PROPERTY_PAYLOAD_FORMAT_INDICATOR) &&
+           publish->properties.payload_format_indicator == 1 && !utf8_is_valid(publish->payload);
+}
+
+static struct message *message_of(struct mqtt_conn *c, const struct mqtt_publish *publish, struct str topic)
+{
+    const struct mqtt_properties *props = &publish->properties;
+    size_t properties_bytes = props->has || props->raw.n ? mqtt_publish_forward_size(props) : 0;
+    struct message *m = message_new(c->ss->principal.tenant->id, topic, publish->payload, properties_bytes);
+
+    if (!m)
+        return NULL;
+    if (properties_bytes)
+        mqtt_publish_forward_write(message_properties(m), props);
+    m->qos = publish->qos;
+    m->retain = publish->retain;
+    m->has_expiry = mqtt_property_has(props, MQTT_PROPERTY_MESSAGE_EXPIRY_INTERVAL);
+    m->expiry_s = m->has_expiry ? props->message_expiry_interval : 0;
+    m->received_ms = c->mw->worker->loop.now_ms;
+    m->publisher = c->ss->number;
+    return m;
+}
+
+static enum handle wait_for_mailbox(struct mqtt_conn *c)
+{
+    struct mqtt_worker *mw = c->mw;
+
+    if (!wheel_is_set(&mw->retry))
+        wheel_start(&mw->worker->loop.wheel, &mw->retry, MAILBOX_RETRY_MS);
+    mqtt_conn_wait(c);
+    return HANDLE_WAIT;
+}
+
+/* An ordinary topic: to the subscribers, and acknowledged. */
+static enum handle publish_plain(struct mqtt_conn *c, const struct mqtt_publish *publish, struct str topic)
+{
+    struct message *m = message_of(c, publish, topic);
+    err e = m ? E_OK : E_NOMEM;
+
+    if (e == E_OK && publish->qos == 2)
+        e = session_add_incoming(c->ss, publish->packet_id);
+    if (e == E_OK)
+        e = broker_publish(c->mw->shard, m);
+    message_unref(m);
+    if (e == E_AGAIN && publish->qos) {
+        if (publish->qos == 2)
+            (void)session_remove_incoming(c->ss, publish->packet_id);
+        return wait_for_mailbox(c);
+    }
+    mqtt_metrics_in(MQTT_ROUTE_MQTT);
+    if (e == E_AGAIN) {
+        mqtt_metrics_refused(MQTT_ROUTE_MQTT, MQTT_REFUSED_OVERLOADED, 0);
+        return HANDLE_DONE;
+    }
+    if (e != E_OK) {
+        mqtt_pending_refuse(c, MQTT_ROUTE_MQTT, publish->qos, publish->packet_id, PROPERTY_BAG_ON_ERROR_DEFAULT,
+                            MQTT_REFUSED_NO_MEMORY);
+        return HANDLE_DONE;
+    }
+    if (publish->qos == 2)
+        session_find_incoming(c->ss, publish->packet_id)->is_stored = true;
+    mqtt_metrics_acknowledged(MQTT_ROUTE_MQTT);
+    mqtt_pending_acknowledge(c, MQTT_ROUTE_MQTT, publish->qos, publish->packet_id);
+    return HANDLE_DONE;
+}
+
+static enum handle refuse(struct mqtt_conn *c, const struct mqtt_publish *publish, enum mqtt_refusal why)
+{
+    mqtt_metrics_in(MQTT_ROUTE_MQTT);
+    mqtt_pending_refuse(c, MQTT_ROUTE_MQTT, publish->qos, publish->packet_id, PROPERTY_BAG_ON_ERROR_DEFAULT, why);
+    return HANDLE_DONE;
+}
+
+static enum handle route(struct mqtt_conn *c, const struct mqtt_publish *publish, struct str topic)
+{
+    struct device_topic device;
+
+    if (mqtt_conn_listener(c)->is_hono && device_topic_may_match(topic)) {
+        enum device_fault fault = device_topic_parse(topic, 0, &device);
+
+        if (device.endpoint != DEVICE_ENDPOINT_NONE)
+            return mqtt_device_publish(c, publish, topic, &device, fault);
+    }
+    if (publish->topic_levels > mqtt_limits(c->mw)->topic_levels)
+        return refuse(c, publish, MQTT_REFUSED_TOO_DEEP);
+    return publish_plain(c, publish, topic);
+}
+
+enum handle mqtt_handle_publish(struct mqtt_conn *c, const struct mqtt_frame *frame)
+{
+    struct mqtt_publish publish;
+    struct incoming *incoming;
+    struct str topic;
+    enum mqtt_reason reason = mqtt_publish_decode(frame, (enum mqtt_version)c->version, &publish);
+
+    if (reason != MQTT_REASON_SUCCESS) {
+        mqtt_conn_fail(c, reason);
+        return HANDLE_DONE;
+    }
+    incoming = publish.qos == 2 ? session_find_incoming(c->ss, publish.packet_id) : NULL;
+    if (incoming) { /* sent again: it is delivered once only [MQTT-4.3.3-10] */
+        if (incoming->is_stored)
+            mqtt_output_ack(c, MQTT_PUBREC, publish.packet_id, MQTT_REASON_SUCCESS);
+        return HANDLE_DONE;
+    }
+    if (publish.qos && check_window(c) == HANDLE_WAIT)
+        return HANDLE_WAIT;
+    if (c->state != MQTT_OPEN || !resolve_alias(c, &publish, &topic))
+        return HANDLE_DONE;
+    if (has_bad_format(&publish))
+        return refuse(c, &publish, MQTT_REFUSED_PAYLOAD_FORMAT);
+    return route(c, &publish, topic);
+}
+
+void mqtt_publish_in_will(void *context, struct shard *shard, const struct principal *principal, unsigned origin,
+                          struct message *will)
+{
+    struct mqtt_adapter *a = context;
+    struct mqtt_worker *mw = mqtt_worker_of(a, shard);
+    struct device_topic device;
+
+    mqtt_metrics_count(MQTT_COUNT_WILLS, 1);
+    if (mqtt_config(mw)->listeners[origin].is_hono && device_topic_may_match(will->topic)) {
+        enum device_fault fault = device_topic_parse(will->topic, 0, &device);
+
+        if (device.endpoint != DEVICE_ENDPOINT_NONE) {
+            mqtt_device_publish_will(mw, principal, will, &device, fault);
+            return;
+        }
+    }
+    mqtt_metrics_in(MQTT_ROUTE_MQTT);
+    if (broker_publish(shard, will) == E_OK)
+        mqtt_metrics_acknowledged(MQTT_ROUTE_MQTT);
+    else
+        mqtt_metrics_refused(MQTT_ROUTE_MQTT, MQTT_REFUSED_OVERLOADED, 0);
+}

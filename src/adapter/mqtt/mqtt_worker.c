@@ -1,0 +1,156 @@
+#include "adapter/mqtt/mqtt_worker.h"
+
+#include <stdio.h>
+
+#include "adapter/mqtt/mqtt_conn.h"
+#include "adapter/mqtt/mqtt_pending.h"
+#include "base/check.h"
+#include "base/siphash.h"
+
+/* How many waiting connections try again at a time: if the first find no room, the others need not. */
+enum { RESUMED_AT_ONCE = 32, TOPIC_BYTES = 300 };
+
+struct mqtt_worker *mqtt_worker_of(struct mqtt_adapter *a, const struct shard *shard)
+{
+    unsigned id = 0;
+
+    while (broker_shard(a->broker, id) != shard)
+        id++;
+    return &a->workers[id];
+}
+
+static bool is_tenant(const void *entry, const void *key)
+{
+    const struct mqtt_tenant *ten = entry;
+    const struct str *id = key;
+
+    return str_equal((struct str){ten->id, ten->id_bytes}, *id);
+}
+
+static struct sink_topic *topic_of(struct mqtt_worker *mw, enum device_endpoint endpoint, struct str tenant)
+{
+    char name[TOPIC_BYTES];
+    int n = snprintf(name, sizeof name, "hono.%s.%.*s", device_topic_endpoint_name(endpoint), STR_ARG(tenant));
+
+    return sink_find_topic(mw->adapter->settings.sink, (struct str){name, (size_t)n});
+}
+
+static struct mqtt_tenant *tenant_new(struct mqtt_worker *mw, struct str id)
+{
+    struct mqtt_tenant *ten = mem_alloc_zero(MEM_ADAPTER, sizeof *ten + id.n);
+
+    ten->id_bytes = id.n;
+    memcpy(ten->id, id.p, id.n);
+    ten->topics[DEVICE_ENDPOINT_TELEMETRY] = topic_of(mw, DEVICE_ENDPOINT_TELEMETRY, id);
+    ten->topics[DEVICE_ENDPOINT_EVENT] = topic_of(mw, DEVICE_ENDPOINT_EVENT, id);
+    map_add(&mw->tenants, MEM_ADAPTER, siphash(id), ten);
+    return ten;
+}
+
+struct sink_topic *mqtt_worker_topic(struct mqtt_worker *mw, struct str tenant, enum device_endpoint endpoint)
+{
+    struct mqtt_tenant *ten = map_find(&mw->tenants, siphash(tenant), &tenant, is_tenant);
+
+    if (!ten)
+        ten = tenant_new(mw, tenant);
+    return ten->topics[endpoint];
+}
+
+void mqtt_worker_resume(struct mqtt_worker *mw)
+{
+    for (int i = 0; i < RESUMED_AT_ONCE && !list_is_empty(&mw->waiting); i++)
+        mqtt_conn_resume(CONTAINER_OF(mw->waiting.next, struct mqtt_conn, list));
+    if (!list_is_empty(&mw->waiting))
+        sink_wait(mw->adapter->settings.sink, &mw->room);
+}
+
+static void on_room(struct mail *m)
+{
+    mqtt_worker_resume(CONTAINER_OF(m, struct mqtt_worker, room.mail));
+}
+
+static void on_retry(struct timer *t)
+{
+    mqtt_worker_resume(CONTAINER_OF(t, struct mqtt_worker, retry));
+}
+
+static void check_drained(struct mqtt_worker *mw)
+{
+    struct mqtt_adapter *a = mw->adapter;
+
+    if (!mw->is_draining || mw->is_drained || mw->n_connections)
+        return;
+    mw->is_drained = true;
+    if (atomic_fetch_sub(&a->n_undrained, 1) == 1)
+        mailbox_post(a->drained_home, a->drained);
+}
+
+void mqtt_worker_count_closed(struct mqtt_worker *mw)
+{
+    mw->n_connections--;
+    atomic_fetch_sub(&mw->adapter->n_connections, 1);
+    check_drained(mw);
+}
+
+static void drain_all(struct list *connections)
+{
+    struct list *next;
+
+    for (struct list *link = connections->next; link != connections; link = next) {
+        next = link->next;
+        mqtt_conn_drain(CONTAINER_OF(link, struct mqtt_conn, list));
+    }
+}
+
+static void on_drain(struct mail *m)
+{
+    struct mqtt_worker *mw = CONTAINER_OF(m, struct mqtt_worker, drain);
+
+    mw->is_draining = true;
+    for (size_t i = 0; i < mqtt_config(mw)->listener_count; i++)
+        listener_close(&mw->listeners[i].listener);
+    drain_all(&mw->connections);
+    drain_all(&mw->waiting);
+    check_drained(mw);
+}
+
+static void on_start(struct mail *m)
+{
+    struct mqtt_worker *mw = CONTAINER_OF(m, struct mqtt_worker, start);
+
+    for (size_t i = 0; i < mqtt_config(mw)->listener_count; i++)
+        ASSERT(mw->is_draining || listener_start(&mw->listeners[i].listener, NULL) == E_OK);
+}
+
+void mqtt_worker_init(struct mqtt_worker *mw, struct mqtt_adapter *a, struct worker *w)
+{
+    mw->adapter = a;
+    mw->worker = w;
+    mw->shard = broker_shard(a->broker, w->id);
+    list_init(&mw->connections);
+    list_init(&mw->waiting);
+    mw->room = (struct sink_waiter){.mail = {.on_mail = on_room}, .home = &w->loop.mailbox};
+    mw->retry = (struct timer){.on_timer = on_retry};
+    mw->conn_slab = (struct slab){.object_bytes = sizeof(struct mqtt_conn), .sub = MEM_ADAPTER};
+    mw->pending_slab = (struct slab){.object_bytes = sizeof(struct mqtt_pending), .sub = MEM_ADAPTER};
+    mw->start = (struct mail){.on_mail = on_start};
+    mw->drain = (struct mail){.on_mail = on_drain};
+    mw->listeners = mem_alloc_zero(MEM_ADAPTER, (mqtt_config(mw)->listener_count + 1) * sizeof *mw->listeners);
+    for (size_t i = 0; i < mqtt_config(mw)->listener_count; i++)
+        mw->listeners[i] = (struct mqtt_listener){.mw = mw, .index = (uint8_t)i, .listener = {.io = {.fd = -1}}};
+}
+
+void mqtt_worker_fini(struct mqtt_worker *mw)
+{
+    uint32_t cursor = 0;
+    void *tenant;
+
+    for (size_t i = 0; i < mqtt_config(mw)->listener_count; i++)
+        listener_close(&mw->listeners[i].listener);
+    while ((tenant = map_next(&mw->tenants, &cursor)))
+        mem_free(MEM_ADAPTER, tenant);
+    map_free(&mw->tenants, MEM_ADAPTER);
+    mem_free(MEM_ADAPTER, mw->listeners);
+    slab_fini(&mw->conn_slab);
+    slab_fini(&mw->pending_slab);
+}

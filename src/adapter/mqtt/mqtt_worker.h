@@ -1,0 +1,81 @@
+/* mqtt_worker: what one worker holds of the MQTT adapter: its listeners, connections, those that wait for room, and the Kafka
+ * topics of the tenants it has met. Only for the files of this folder; one thread. */
+#pragma once
+
+#include <stdatomic.h>
+
+#include "adapter/mqtt/mqtt_adapter.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "base/slab.h"
+#include "broker/broker.h"
+#include "core/device_topic.h"
+#include "loop/listener.h"
+
+struct mqtt_worker;
+
+struct mqtt_listener {
+    struct listener listener;
+    struct mqtt_worker *mw;
+    uint8_t index; /* in the configuration */
+};
+
+/* The topics of one tenant's devices, by endpoint. */
+struct mqtt_tenant {
+    struct sink_topic *topics[DEVICE_ENDPOINTS];
+    size_t id_bytes;
+    char id[];
+};
+
+struct mqtt_worker {
+    struct mqtt_adapter *adapter;
+    struct worker *worker;
+    struct shard *shard;
+    struct mqtt_listener *listeners;
+    struct list connections; /* all of them but those that wait */
+    struct list waiting;     /* for room in Kafka's budget or in a mailbox, first come first served */
+    struct sink_waiter room;
+    struct timer retry; /* for room in a mailbox, which nobody announces */
+    struct map tenants;
+    struct slab conn_slab, pending_slab;
+    struct mail start, drain;
+    uint32_t n_connections;
+    bool is_draining, is_drained;
+};
+
+struct mqtt_adapter {
+    struct mqtt_adapter_settings settings;
+    struct broker *broker;
+    struct mqtt_worker *workers;
+    unsigned n_workers;
+    atomic_uint n_connections; /* of all workers, for the limit */
+    atomic_uint n_undrained;
+    struct mail *drained;
+    struct mailbox *drained_home;
+};
+
+static inline const struct config *mqtt_config(const struct mqtt_worker *mw)
+{
+    return mw->adapter->settings.config;
+}
+
+static inline const struct config_limits *mqtt_limits(const struct mqtt_worker *mw)
+{
+    return &mw->adapter->settings.config->limits;
+}
+
+/* The worker of a shard of the adapter's broker. */
+struct mqtt_worker *mqtt_worker_of(struct mqtt_adapter *a, const struct shard *shard);
+
+/* Sets up the worker's part, without listeners; and takes it down when the threads have stopped. */
+void mqtt_worker_init(struct mqtt_worker *mw, struct mqtt_adapter *a, struct worker *w);
+void mqtt_worker_fini(struct mqtt_worker *mw);
+
+/* The Kafka topic of an endpoint of a tenant: `hono.telemetry.T`, `hono.event.T`. Looked up once. NULL for other endpoints. */
+struct sink_topic *mqtt_worker_topic(struct mqtt_worker *mw, struct str tenant, enum device_endpoint endpoint);
+
+/* Lets waiting connections go on, some at a time. */
+void mqtt_worker_resume(struct mqtt_worker *mw);
+
+/* A connection has gone; the drain may be complete by that. */
+void mqtt_worker_count_closed(struct mqtt_worker *mw);
