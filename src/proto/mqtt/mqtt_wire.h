@@ -14,7 +14,9 @@ struct mqtt_wire {
 
 static inline struct mqtt_wire mqtt_wire_reader(struct str s)
 {
-    return (struct mqtt_wire){s.p, s.p + s.n, false};
+    const char *p = s.n ? s.p : ""; /* an empty view may have no address, to which not even 0 may be added */
+
+    return (struct mqtt_wire){p, p + s.n, false};
 }
 
 static inline size_t mqtt_wire_left(const struct mqtt_wire *r)
