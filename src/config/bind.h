@@ -17,6 +17,6 @@ enum { BIND_MAX_NAME_BYTES = 128 }; /* of tenants and devices: with prefix and e
 /* Where a value that came from the command line stands, in messages. */
 #define BIND_COMMAND_LINE "command line"
 
-/* The defaults of every option, then the values of `root`, into `out_config`, which is all-zero. What is wrong goes to `job->errors`;
- * the rest is written all the same, so that all errors are found in one run. */
+/* The defaults of every option, then the values of `root`, into `out_config`, which is all-zero. What is wrong goes to
+ * `job->errors`; the rest is written all the same, so that all errors are found in one run. */
 void bind_config(const struct bind_job *job, const struct tree_node *root, struct config *out_config);

@@ -166,9 +166,9 @@ struct config_errors {
     size_t omitted; /* found, but past the bound */
 };
 
-/* Reads, binds and checks. The caller owns one reference to `*out_config`, written only on success. `errors` must not be NULL and
- * is emptied first. E_INVAL: there is at least one in it. E_LIMIT: the text is too long, too deep or has too many parts to be read at
- * all; told in `errors` as well. */
+/* Reads, binds and checks. The caller owns one reference to `*out_config`, written only on success. `errors` must not be
+ * NULL and is emptied first. E_INVAL: there is at least one in it. E_LIMIT: the text is too long, too deep or has too many
+ * parts to be read at all; told in `errors` as well. */
 MUST_USE err config_load(const struct config_source *source, struct config **out_config, struct config_errors *errors);
 
 /* config_load() of a file. E_IO and an entry in `errors` when it cannot be read. `source->text` is ignored, `source->name` is

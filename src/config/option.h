@@ -1,9 +1,9 @@
 /* option: the table of every option of the configuration. The parser, the checks, `--set`, the help texts and
  * docs/CONFIGURATION.md come from it. Immutable, any thread.
  *
- * A path is a pattern: `listeners[]` is a list whose elements have the options `listeners[].…`; `tenants.*` is a map with free
- * names whose elements have the options `tenants.*.…`; `kafka.properties.*` is a map with free names and plain values. An
- * option's offset counts from the structure of the innermost list or map, else from struct config. */
+ * A path is a pattern: `listeners[]` is a list whose elements have the options `listeners[]....`; `tenants.*` is a map with
+ * free names whose elements have the options `tenants.*....`; `kafka.properties.*` is a map with free names and plain
+ * values. An option's offset counts from the structure of the innermost list or map, else from struct config. */
 #pragma once
 
 #include <stddef.h>
@@ -64,8 +64,8 @@ struct option_element {
 extern const struct option option_table[];
 extern const size_t option_count;
 
-/* The tree that the paths form, computed once for each use and owned by the user: row numbers, -1 for none. The children of the
- * whole are at `first_child[option_count]`. */
+/* The tree that the paths form, computed once for each use and owned by the user: row numbers, -1 for none. The children
+ * of the whole are at `first_child[option_count]`. */
 enum { OPTION_MAX = 128, OPTION_NONE = -1 };
 
 struct option_index {

@@ -23,9 +23,9 @@ struct tree_node {
     bool is_quoted;                 /* a scalar in quotes, so that "" and "null" are texts */
 };
 
-/* Reads `text` into nodes that live in `a`; an empty text is an empty map. E_INVAL, with entries in `errors`, when it is not the
- * YAML described above; E_LIMIT when a bound was passed, told in `errors` too. Duplicate keys are told as well, but do not end the
- * reading, so that one run finds the other errors of the file. */
+/* Reads `text` into nodes that live in `a`; an empty text is an empty map. E_INVAL, with entries in `errors`, when it is
+ * not the YAML described above; E_LIMIT when a bound was passed, told in `errors` too. Duplicate keys are told as well,
+ * but do not end the reading, so that one run finds the other errors of the file. */
 MUST_USE err tree_parse(struct arena *a, struct str text, const char *file, struct tree_node **out_root,
                         struct config_errors *errors);
 

@@ -23,11 +23,11 @@ bool value_to_size(struct str s, int64_t *out_bytes);
 /* Milliseconds: a whole number with ms, s, m, h or d; 0 needs no unit. */
 bool value_to_duration(struct str s, int64_t *out_ms);
 
-/* HOST:PORT, the host a name, an IPv4 address or an IPv6 address in brackets; `*out_host` is the part of `s` without them. Port
- * 0 is allowed. */
+/* HOST:PORT, the host a name, an IPv4 address or an IPv6 address in brackets; `*out_host` is the part of `s` without them.
+ * Port 0 is allowed. */
 bool value_to_address(struct str s, struct str *out_host, uint16_t *out_port);
 
-/* The shortest exact form, as in "64KiB" and "1h", into `buffer`, which holds VALUE_TEXT_BYTES. Returns the text, in `buffer` or
- * constant. */
+/* The shortest exact form, as in "64KiB" and "1h", into `buffer`, which holds VALUE_TEXT_BYTES. Returns the text, in
+ * `buffer` or constant. */
 const char *value_size_text(int64_t bytes, char *buffer);
 const char *value_duration_text(int64_t ms, char *buffer);

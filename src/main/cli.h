@@ -40,8 +40,8 @@ struct cli {
 MUST_USE err cli_parse(int argc, char *const *argv, struct cli *out_cli, struct errinfo *ei);
 void cli_fini(struct cli *cli);
 
-/* The configuration that the arguments ask for: the file or the built-in settings of --dev, with the settings on top. Errors as of
- * config_load_file(). May block on the disk. */
+/* The configuration that the arguments ask for: the file or the built-in settings of --dev, with the settings on top.
+ * Errors as of config_load_file(). May block on the disk. */
 MUST_USE err cli_load_config(const struct cli *cli, struct config **out_config, struct config_errors *errors);
 
 /* Prints each error on a line of its own: `file:line: message`. */

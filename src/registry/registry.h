@@ -1,16 +1,16 @@
 /* registry: which tenants, devices, gateways and credentials exist, and who may do what.
  *
- * Now backed by the snapshot of the configuration; a registry in Kafka comes behind the same functions. Every look-up is O(1)
- * by a keyed hash map, takes no lock and blocks on nothing, so workers call it directly. Never logs.
+ * Now backed by the snapshot of the configuration; a registry in Kafka comes behind the same functions. Every look-up is
+ * O(1) by a keyed hash map, takes no lock and blocks on nothing, so workers call it directly. Never logs.
  *
  * Lifetimes. Entries (struct registry_tenant, struct registry_device) are immutable. Those in a principal live until
- * principal_release(); those in a registration until the caller's loop turn ends, or as long as a principal of the same tenant
- * is held, whichever is longer.
+ * principal_release(); those in a registration until the caller's loop turn ends, or as long as a principal of the same
+ * tenant is held, whichever is longer.
  *
- * The seam for checks that cannot be answered at once (a slow password hash, a view that must first catch up): the login then
- * carries an intrusive request node that the caller owns, REGISTRY_PENDING is returned, and the answer is posted to the caller's
- * mailbox by that node; the connection reads nothing more until then. Today every answer is immediate and REGISTRY_PENDING is
- * never returned; an adapter that meets it answers as for REGISTRY_UNAVAILABLE. */
+ * The seam for checks that cannot be answered at once (a slow password hash, a view that must first catch up): the login
+ * then carries an intrusive request node that the caller owns, REGISTRY_PENDING is returned, and the answer is posted to
+ * the caller's mailbox by that node; the connection reads nothing more until then. Today every answer is immediate and
+ * REGISTRY_PENDING is never returned; an adapter that meets it answers as for REGISTRY_UNAVAILABLE. */
 #pragma once
 
 #include <stdbool.h>
@@ -27,7 +27,7 @@ struct registry;
 /* What an authentication comes to. The adapter maps it to its protocol by one table (spec/hono 2.1). */
 enum registry_result {
     REGISTRY_OK,
-    REGISTRY_BAD_CREDENTIALS, /* also: unknown or disabled tenant, unknown user, none given where needed. 3.1.1 0x04, 5.0 0x86 */
+    REGISTRY_BAD_CREDENTIALS,  /* or no such user, no or a disabled tenant, none given. MQTT 3.1.1 0x04, 5.0 0x86 */
     REGISTRY_ADAPTER_DISABLED, /* the tenant does not use this adapter. 0x05, 0x87 */
     REGISTRY_DEVICE_DISABLED,  /* right credentials of a disabled device. 0x05, 0x87 */
     REGISTRY_TENANT_REFUSED,   /* the listener serves another tenant. 0x05, 0x87 */
@@ -72,10 +72,10 @@ struct registry *registry_new(struct config *config);
 struct registry *registry_ref(struct registry *registry);
 void registry_unref(struct registry *registry);
 
-/* Who is this? Credentials are `auth-id@tenant`, split at the first `@` (spec/hono 2.1), checked in the order tenant, adapter,
- * credentials, device. Unknown tenant, unknown auth id and wrong password give one result after the same work. A client without
- * user name is anonymous if the listener allows it, in the listener's tenant. On REGISTRY_OK the caller owns `*out_principal`
- * and releases it; else it is not written. Any thread, does not block. */
+/* Who is this? Credentials are `auth-id@tenant`, split at the first `@` (spec/hono 2.1), checked in the order tenant,
+ * adapter, credentials, device. Unknown tenant, unknown auth id and wrong password give one result after the same work. A
+ * client without user name is anonymous if the listener allows it, in the listener's tenant. On REGISTRY_OK the caller
+ * owns `*out_principal` and releases it; else it is not written. Any thread, does not block. */
 MUST_USE enum registry_result registry_authenticate(struct registry *registry, const struct registry_login *login,
                                                     struct principal *out_principal);
 
