@@ -3,21 +3,38 @@
 #include <stdlib.h>
 
 #include "config/config_doc.h"
+#include "main/kafka_options.h"
+
+static err load(const struct cli *cli, struct config_errors *errors)
+{
+    struct config *config;
+    err e = cli_load_config(cli, &config, errors);
+
+    if (e != E_OK)
+        return e;
+    /* With references in place of secrets librdkafka would look at the wrong values. */
+    if (!cli->skips_secrets)
+        e = kafka_options_check(config, &errors->items[0]);
+    if (e != E_OK) {
+        errors->count = 1;
+        errors->items[0].file = cli->config_file ? cli->config_file : "command line";
+    }
+    config_unref(config);
+    return e;
+}
 
 int check_config_run(const struct cli *cli)
 {
-    struct config *config;
     struct config_errors errors;
 
     if (cli->prints_docs) {
         config_doc_write_manual(stdout);
         return EXIT_SUCCESS;
     }
-    if (cli_load_config(cli, &config, &errors) != E_OK) {
+    if (load(cli, &errors) != E_OK) {
         cli_print_errors(stderr, &errors);
         return EXIT_FAILURE;
     }
-    config_unref(config);
     puts("OK");
     return EXIT_SUCCESS;
 }
