@@ -12,12 +12,13 @@
 
 #include "base/buf.h"
 #include "base/list.h"
-#include "proto/http1/http1_parser.h"
+#include "proto/http1/http1_head.h"
 #include "proto/http1/http_message.h"
 
 enum { HTTP_PARAMS_MAX = 8 };
 
 struct http_exchange;
+struct http_route;
 struct http_server;
 
 /* How a protocol version sends a response. HTTP/1 now. */
@@ -29,12 +30,14 @@ struct http_exchange {
     struct http_request request;
     struct str params[HTTP_PARAMS_MAX]; /* what the `{}` of the route's pattern matched, in order, not percent-decoded */
     size_t n_params;
-    void *user;                                   /* the handler's */
-    void (*on_cancel)(struct http_exchange *x);   /* the handler's; may be NULL */
+    void *user;                                 /* the handler's */
+    void (*on_cancel)(struct http_exchange *x); /* the handler's; may be NULL */
 
     /* Of the server. */
-    struct list link;
+    struct list link; /* in the list of held ones, or in the pool */
     struct http_server *server;
+    const struct http_route *route;
+    unsigned allowed; /* methods of the path, when there is no route */
     const struct http_transport *transport;
     void *carrier; /* the transport's connection; NULL once the peer has gone */
     struct http1_head head;
@@ -51,6 +54,9 @@ void http_exchange_respond_text(struct http_exchange *x, uint16_t status, struct
 
 /* Answers with the JSON object {"error":"<text>"}; the text is escaped. */
 void http_exchange_respond_error(struct http_exchange *x, uint16_t status, struct str text);
+
+/* Writes that JSON object and a line feed into at most `size` (at least 32) bytes; a longer text is cut. Returns the length. */
+size_t http_exchange_format_error(char *to, size_t size, struct str text);
 
 /* Whether the peer has gone. */
 static inline bool http_exchange_is_cancelled(const struct http_exchange *x)

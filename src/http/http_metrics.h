@@ -3,7 +3,7 @@
 #pragma once
 
 #include "obs/metrics.h"
-#include "proto/http1/http1_parser.h"
+#include "proto/http1/http1_refusal.h"
 
 enum http_close_reason {
     HTTP_CLOSED_DONE,    /* as the protocol ends a connection */
@@ -25,9 +25,9 @@ struct http_metrics {
     struct metric table[HTTP_METRICS];
     char labels[HTTP_METRICS][64];
     struct metric *received, *cancelled, *in_flight, *accepted, *open;
-    struct metric *responses;       /* [status / 100 - 2] */
-    struct metric *refused;         /* [enum http1_refusal]; 0 stands for slow requests, answered with 408 */
-    struct metric *closed;          /* [enum http_close_reason] */
+    struct metric *responses; /* [status / 100 - 2] */
+    struct metric *refused;   /* [enum http1_refusal]; 0 stands for slow requests, answered with 408 */
+    struct metric *closed;    /* [enum http_close_reason] */
 };
 
 /* Names and registers the set. It must live as long as the process. Once, before threads start; a no-op when done. */

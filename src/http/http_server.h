@@ -11,8 +11,11 @@
 #include "base/err.h"
 #include "http/http_metrics.h"
 #include "http/http_route.h"
+
 #include "loop/listener.h"
 #include "loop/loop.h"
+#include "proto/http1/http1_encoder.h"
+#include "proto/http1/http1_parser.h"
 
 /* Constant for the server's life, borrowed. Times of 0 mean the default in brackets. */
 struct http_server_options {
@@ -32,15 +35,15 @@ struct http_server {
     const struct http_server_options *options;
     struct listener listener;
     struct list conns;
-    struct list exchanges; /* held by handlers */
+    struct list exchanges; /* held by handlers, cancelled ones too */
     struct list pool;      /* exchanges to use again */
     uint32_t n_conns, n_exchanges, n_pooled;
     struct task closed_task;
     struct timer drain_timer;
     void (*on_closed)(struct http_server *srv);
-    bool is_listening, is_draining, is_closed;
-    uint64_t date_s;
-    char date[32];
+    bool is_draining, is_closed;
+    uint64_t date_at_ms;
+    char date[HTTP1_DATE_BYTES];
 };
 
 void http_server_init(struct http_server *srv, struct loop *l, const struct http_server_options *options);
@@ -59,6 +62,14 @@ MUST_USE err http_server_adopt(struct http_server *srv, int fd);
  * runs at the end of a turn, once, when there is neither a connection nor an unanswered exchange left; it may call
  * http_server_fini() and free the server. A second call can only shorten the limit. */
 void http_server_drain(struct http_server *srv, uint64_t limit_ms, void (*on_closed)(struct http_server *srv));
+
+/* The date for responses sent now. */
+struct str http_server_date(struct http_server *srv);
+
+/* Of the transports: a handler got an exchange, one was answered, a connection is gone. */
+void http_server_hold_exchange(struct http_server *srv, struct http_exchange *x);
+void http_server_finish_exchange(struct http_server *srv);
+void http_server_remove_conn(struct http_server *srv, struct list *link);
 
 /* Frees the pool. Only before the first connection or once on_closed was reached. */
 void http_server_fini(struct http_server *srv);

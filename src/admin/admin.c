@@ -1,0 +1,109 @@
+#include "admin/admin.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "http/http_server.h"
+#include "obs/metrics.h"
+
+enum { MAX_CONNECTIONS = 256, MAX_BODY_BYTES = 64 * 1024 };
+
+struct admin {
+    struct http_server server;
+    struct http_server_options options;
+    struct http_route routes[3];
+    struct admin_probes probes;
+};
+
+static struct http_metrics admin_metrics;
+
+static const struct http1_limits limits = {
+    .max_line_bytes = 4096, .max_head_bytes = 16384, .max_headers = 64, .max_body_bytes = MAX_BODY_BYTES};
+
+/* Kafka being away is no reason to take the instance out of service: its devices would lose their connections too. */
+static const struct {
+    uint16_t status;
+    struct str text;
+} readiness[ADMIN_READINESSES] = {
+    [ADMIN_STARTING] = {503, STR_INIT("starting\n")},
+    [ADMIN_READY] = {200, STR_INIT("ok\n")},
+    [ADMIN_DEGRADED_KAFKA] = {200, STR_INIT("degraded: kafka\n")},
+    [ADMIN_DRAINING] = {503, STR_INIT("draining\n")},
+};
+
+static void on_livez(struct http_exchange *x, void *context)
+{
+    (void)context;
+    http_exchange_respond_text(x, 200, STR("ok\n"));
+}
+
+static void on_readyz(struct http_exchange *x, void *context)
+{
+    const struct admin *a = context;
+    enum admin_readiness now = a->probes.readiness(a->probes.context);
+
+    ASSERT((unsigned)now < ADMIN_READINESSES);
+    http_exchange_respond_text(x, readiness[now].status, readiness[now].text);
+}
+
+static void on_metrics(struct http_exchange *x, void *context)
+{
+    struct buf text = {0};
+
+    (void)context;
+    if (metrics_write(&text) == E_OK)
+        http_exchange_respond(x, &(struct http_response){.status = 200,
+                                                         .content_type = STR("text/plain; version=0.0.4; charset=utf-8"),
+                                                         .body = buf_str(&text)});
+    else
+        http_exchange_respond_error(x, 503, STR("no memory for the metrics"));
+    buf_free(&text, MEM_OBS);
+}
+
+static void on_closed(struct http_server *server)
+{
+    struct admin *a = CONTAINER_OF(server, struct admin, server);
+
+    http_server_fini(server);
+    mem_free(MEM_HTTP, a);
+}
+
+err admin_open(struct loop *l, struct str address, const struct admin_probes *probes, struct admin **out_admin,
+               struct errinfo *ei)
+{
+    struct sockaddr_storage socket_address;
+    socklen_t size;
+    struct admin *a;
+    err e = listener_parse(address, &socket_address, &size, ei);
+
+    if (e != E_OK)
+        return e;
+    http_metrics_register(&admin_metrics, "admin");
+    a = mem_alloc_zero(MEM_HTTP, sizeof *a);
+    a->probes = *probes;
+    a->routes[0] = (struct http_route){.method = HTTP_METHOD_GET, .pattern = "/livez", .handler = on_livez};
+    a->routes[1] = (struct http_route){.method = HTTP_METHOD_GET, .pattern = "/readyz", .handler = on_readyz, .context = a};
+    a->routes[2] = (struct http_route){.method = HTTP_METHOD_GET, .pattern = "/metrics", .handler = on_metrics};
+    a->options = (struct http_server_options){.routes = a->routes,
+                                              .n_routes = ARRAY_LEN(a->routes),
+                                              .limits = &limits,
+                                              .metrics = &admin_metrics,
+                                              .max_connections = MAX_CONNECTIONS};
+    http_server_init(&a->server, l, &a->options);
+    e = http_server_listen(&a->server, &socket_address, size, false, ei);
+    if (e == E_OK)
+        *out_admin = a;
+    else
+        on_closed(&a->server);
+    return e;
+}
+
+void admin_name(const struct admin *a, char *text, size_t size)
+{
+    listener_name(&a->server.listener, text, size);
+}
+
+void admin_close(struct admin *a)
+{
+    if (a)
+        http_server_drain(&a->server, 0, on_closed);
+}
