@@ -1,0 +1,40 @@
+/* The program's entry: reads the command line and runs the command. */
+#include <stdio.h>
+
+#include "main/check_config.h"
+#include "main/cli.h"
+#include "main/serve.h"
+
+static int help(const struct cli *cli)
+{
+    cli_print_help(stdout, cli->topic);
+    return 0;
+}
+
+static int version(const struct cli *cli)
+{
+    (void)cli;
+    cli_print_version(stdout);
+    return 0;
+}
+
+static int (*const commands[CLI_COMMANDS])(const struct cli *cli) = {
+    [CLI_HELP] = help,
+    [CLI_VERSION] = version,
+    [CLI_SERVE] = serve_run,
+    [CLI_CHECK] = check_config_run,
+};
+
+int main(int argc, char **argv)
+{
+    static struct cli cli; /* all-zero; larger than a stack frame should be */
+    struct errinfo ei = {0};
+    int status = 2;
+
+    if (cli_parse(argc, argv, &cli, &ei) == E_OK)
+        status = commands[cli.command](&cli);
+    else
+        fprintf(stderr, "millrace: %s\nTry 'millrace --help'.\n", ei.text);
+    cli_fini(&cli);
+    return status;
+}

@@ -1,0 +1,270 @@
+#include "main/server.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "config/config.h"
+#include "main/server_kafka.h"
+#include "obs/metrics.h"
+#include "obs/process_metrics.h"
+
+enum {
+    ADDRESS_BYTES = 80,
+    WORKER_MAILBOX_BYTES = 32 << 20, /* messages on their way to one worker; past it publishers wait */
+    MAIN_MAILBOX_BYTES = 1 << 20,
+    LOOP_NAME_BYTES = 24,
+};
+
+static void on_worker_thread(struct worker *w)
+{
+    (void)w;
+    metrics_attach_thread();
+}
+
+/* A device is a descriptor: take all that the system allows. */
+static void raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+        LOG_WARN(LOG_MAIN, "descriptors.limit", F_TEXT("why", strerror(errno)));
+    LOG_DEBUG(LOG_MAIN, "descriptors", F_INT("limit", limit.rlim_cur));
+}
+
+static enum admin_readiness readiness(void *context)
+{
+    const struct server *s = context;
+
+    if (s->state == SERVER_STARTING)
+        return ADMIN_STARTING;
+    if (s->state == SERVER_DRAINING)
+        return ADMIN_DRAINING;
+    return kafka_state(s->kafka) == KAFKA_UP ? ADMIN_READY : ADMIN_DEGRADED_KAFKA;
+}
+
+static void stop(struct server *s)
+{
+    loop_stop(&s->loop);
+}
+
+/* One line, on stdout, for people and for scripts that wait for it. */
+static void print_ready(struct server *s)
+{
+    char address[ADDRESS_BYTES];
+
+    printf("millrace ready");
+    for (size_t i = 0; i < s->config->listener_count; i++) {
+        mqtt_adapter_name(s->mqtt, i, address, sizeof address);
+        printf(" mqtt=%s", address);
+    }
+    if (s->admin) {
+        admin_name(s->admin, address, sizeof address);
+        printf(" admin=%s", address);
+    }
+    printf(" kafka=%.*s%s\n", STR_ARG(kafka_bootstrap(s->kafka)), s->config->kafka.is_embedded ? " (embedded)" : "");
+    fflush(stdout);
+}
+
+static void on_topics(struct mail *m)
+{
+    struct server *s = CONTAINER_OF(m, struct server, topics.mail);
+
+    if (s->state != SERVER_STARTING)
+        return;
+    if (s->topics.result.code != E_OK) {
+        LOG_ERROR(LOG_KAFKA, "topics.failed", F_TEXT("why", s->topics.result.text));
+        s->status = 1;
+        stop(s);
+        return;
+    }
+    s->state = SERVER_READY;
+    mqtt_adapter_start(s->mqtt);
+    LOG_INFO(LOG_MAIN, "ready", F_INT("workers", s->workers.n), F_INT("tenants", registry_tenant_count(s->registry)));
+    print_ready(s);
+}
+
+static void drain_kafka(struct server *s, uint32_t limit_ms)
+{
+    if (s->is_kafka_draining)
+        return;
+    s->is_kafka_draining = true;
+    kafka_drain(s->kafka, &s->kafka_drain, limit_ms);
+}
+
+static void on_mqtt_drained(struct mail *m)
+{
+    struct server *s = CONTAINER_OF(m, struct server, mqtt_drained);
+
+    s->is_mqtt_drained = true;
+    if (s->is_kafka_draining)
+        stop(s);
+    else
+        drain_kafka(s, (uint32_t)s->config->drain_timeout_ms); /* QoS 0 has nobody waiting, yet is in Kafka's hands */
+}
+
+/* With the time up, what still waits is answered as not stored; its connections close by that and the adapter is drained. */
+static void on_drain_timeout(struct timer *t)
+{
+    struct server *s = CONTAINER_OF(t, struct server, drain_timer);
+
+    LOG_WARN(LOG_MAIN, "drain.timeout", F_INT("waiting", kafka_inflight_records(s->kafka)));
+    drain_kafka(s, 0);
+}
+
+static void on_kafka_drained(struct mail *m)
+{
+    struct server *s = CONTAINER_OF(m, struct server, kafka_drain.mail);
+
+    if (s->kafka_drain.given_up)
+        LOG_WARN(LOG_MAIN, "drain.given_up", F_INT("records", s->kafka_drain.given_up));
+    if (s->is_mqtt_drained)
+        stop(s);
+}
+
+void server_drain(struct server *s)
+{
+    if (s->state != SERVER_READY) {
+        stop(s);
+        return;
+    }
+    LOG_INFO(LOG_MAIN, "drain", F_INT("waiting", kafka_inflight_records(s->kafka)));
+    s->state = SERVER_DRAINING;
+    wheel_start(&s->loop.wheel, &s->drain_timer, s->config->drain_timeout_ms);
+    mqtt_adapter_drain(s->mqtt, &s->mqtt_drained, &s->loop.mailbox);
+}
+
+static void on_signal(struct io *io, uint32_t events)
+{
+    struct server *s = CONTAINER_OF(io, struct server, signals);
+    struct signalfd_siginfo info;
+
+    (void)events;
+    while (read(io->fd, &info, sizeof info) == (ssize_t)sizeof info) {
+        if (info.ssi_signo == SIGHUP)
+            LOG_WARN(LOG_MAIN, "reload.unsupported");
+        else
+            server_drain(s);
+    }
+}
+
+static err watch_signals(struct server *s, struct errinfo *ei)
+{
+    sigset_t mask;
+
+    signal(SIGPIPE, SIG_IGN);
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGTERM);
+    sigaddset(&mask, SIGINT);
+    sigaddset(&mask, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &mask, &s->old_mask);
+    s->signals = (struct io){.fd = signalfd(-1, &mask, SFD_NONBLOCK | SFD_CLOEXEC), .on_io = on_signal};
+    if (s->signals.fd < 0 || loop_watch(&s->loop, &s->signals, EPOLLIN) != E_OK)
+        return errinfo_set(ei, E_IO, "cannot watch signals: %s", strerror(errno));
+    return E_OK;
+}
+
+static unsigned worker_count(const struct config *config)
+{
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    uint64_t n = config->workers ? config->workers : (uint64_t)(cpus > 0 ? cpus : 1);
+
+    return n < WORKERS_MAX ? (unsigned)n : WORKERS_MAX;
+}
+
+static err init_workers(struct server *s, struct errinfo *ei)
+{
+    err e = workers_init(&s->workers, worker_count(s->config), WORKER_MAILBOX_BYTES, on_worker_thread, ei);
+
+    if (e != E_OK)
+        return e;
+    process_metrics_register();
+    process_metrics_register_loop(&s->loop, "main");
+    for (unsigned i = 0; i < s->workers.n; i++) {
+        char name[LOOP_NAME_BYTES];
+
+        snprintf(name, sizeof name, "worker-%u", i);
+        process_metrics_register_loop(&s->workers.list[i].loop, name);
+    }
+    return E_OK;
+}
+
+static err open_adapters(struct server *s, struct errinfo *ei)
+{
+    struct mqtt_adapter_settings settings = {
+        .workers = &s->workers,
+        .sink = kafka_sink(s->kafka),
+        .registry = s->registry,
+        .config = s->config,
+    };
+    struct admin_probes probes = {.readiness = readiness, .context = s};
+    err e = mqtt_adapter_open(&settings, &s->mqtt, ei);
+
+    if (e == E_OK && s->config->admin_listen.host.n)
+        e = admin_open(&s->loop, s->config->admin_listen.text, &probes, &s->admin, ei);
+    return e;
+}
+
+err server_init(struct server *s, struct config *config, struct errinfo *ei)
+{
+    err e;
+
+    *s = (struct server){
+        .config = config,
+        .signals = {.fd = -1},
+        .drain_timer = {.on_timer = on_drain_timeout},
+        .mqtt_drained = {.on_mail = on_mqtt_drained},
+        .kafka_drain = {.mail = {.on_mail = on_kafka_drained}, .home = &s->loop.mailbox},
+        .topics = {.mail = {.on_mail = on_topics}, .home = &s->loop.mailbox},
+    };
+    raise_descriptor_limit();
+    e = loop_init(&s->loop, MAIN_MAILBOX_BYTES, ei);
+    if (e == E_OK)
+        e = watch_signals(s, ei);
+    if (e != E_OK)
+        return e;
+    metrics_attach_thread();
+    s->registry = registry_new(config);
+    e = server_kafka_open(s, ei);
+    if (e == E_OK)
+        e = init_workers(s, ei);
+    if (e == E_OK)
+        e = open_adapters(s, ei);
+    if (e == E_OK)
+        e = workers_start(&s->workers, ei);
+    if (e != E_OK)
+        return e;
+    s->workers_run = true;
+    server_kafka_ensure_topics(s);
+    return E_OK;
+}
+
+void server_fini(struct server *s)
+{
+    admin_close(s->admin);
+    if (s->loop.epoll_fd > 0)
+        loop_turn(&s->loop, 0);
+    if (s->kafka)
+        kafka_stop(s->kafka); /* before the workers: its answers go to their mailboxes */
+    if (s->workers_run)
+        workers_stop(&s->workers);
+    mqtt_adapter_free(s->mqtt);
+    kafka_free(s->kafka);
+    server_kafka_free_topics(s);
+    workers_fini(&s->workers);
+    registry_unref(s->registry);
+    config_unref(s->config);
+    if (s->signals.fd >= 0)
+        close(s->signals.fd);
+    loop_fini(&s->loop);
+}

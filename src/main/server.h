@@ -1,0 +1,47 @@
+/* server: all that one serving process consists of, and its life:
+ *
+ *   STARTING --topics exist--> READY --SIGTERM--> DRAINING --nothing left--> the loop stops
+ *
+ * Kafka that goes away does not leave READY: devices stay connected and wait (design: back-pressure). Only for main/. */
+#pragma once
+
+#include <signal.h>
+
+#include "adapter/mqtt/mqtt_adapter.h"
+#include "admin/admin.h"
+#include "kafka/kafka.h"
+#include "loop/worker.h"
+#include "registry/registry.h"
+
+enum server_state { SERVER_STARTING, SERVER_READY, SERVER_DRAINING };
+
+struct server {
+    struct loop loop; /* the main thread's */
+    struct config *config;
+    struct registry *registry;
+    struct kafka *kafka;
+    struct workers workers;
+    struct mqtt_adapter *mqtt;
+    struct admin *admin;
+    struct io signals;
+    sigset_t old_mask;
+    struct timer drain_timer;
+    struct mail mqtt_drained;
+    struct kafka_drain kafka_drain;
+    struct kafka_topics topics;
+    struct str *topic_names; /* owned, each text too */
+    enum server_state state;
+    bool workers_run;
+    bool is_mqtt_drained, is_kafka_draining;
+    int status; /* of the process */
+};
+
+/* Sets up everything, up to running workers and a Kafka that is asked for its topics. Takes the reference to `config`. E_*:
+ * the reason is in `ei`; server_fini() is due in any case. */
+MUST_USE err server_init(struct server *s, struct config *config, struct errinfo *ei);
+
+/* Stops what runs and releases all. */
+void server_fini(struct server *s);
+
+/* Begins the orderly end: see mqtt_adapter_drain() and kafka_drain(). A second call ends at once. */
+void server_drain(struct server *s);

@@ -1,0 +1,98 @@
+#include "main/server_kafka.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/mem.h"
+
+/* What a tenant's devices and applications use (spec/hono 1.1). All are made when the tenant is first served, so that no
+ * application misses its first record because its topic was not there yet. */
+static const char *const tenant_topics[] = {"hono.telemetry.", "hono.event.", "hono.command.", "hono.command_response."};
+
+enum { TENANT_TOPICS = sizeof tenant_topics / sizeof *tenant_topics, PATH_BYTES = 4096 };
+
+/* Through a file of its own and a rename: whoever waits for it never reads half an address. */
+static err write_bootstrap(const struct server *s, struct errinfo *ei)
+{
+    char path[PATH_BYTES], fresh[PATH_BYTES + sizeof ".new"];
+    const char *dir = s->config->data_dir.p;
+    FILE *f;
+
+    if (mkdir(dir, 0700) != 0 && errno != EEXIST)
+        return errinfo_set(ei, E_IO, "cannot make the data directory %s: %s", dir, strerror(errno));
+    if (snprintf(path, sizeof path, "%s/kafka.bootstrap", dir) >= (int)sizeof path)
+        return errinfo_set(ei, E_IO, "the path of the data directory is too long");
+    snprintf(fresh, sizeof fresh, "%s.new", path);
+    f = fopen(fresh, "we");
+    if (!f)
+        return errinfo_set(ei, E_IO, "cannot write %s: %s", fresh, strerror(errno));
+    fprintf(f, "%.*s\n", STR_ARG(kafka_bootstrap(s->kafka)));
+    if (fclose(f) != 0 || rename(fresh, path) != 0)
+        return errinfo_set(ei, E_IO, "cannot write %s: %s", path, strerror(errno));
+    return E_OK;
+}
+
+err server_kafka_open(struct server *s, struct errinfo *ei)
+{
+    const struct config_kafka *config = &s->config->kafka;
+    struct kafka_property *properties = mem_alloc(MEM_KAFKA, config->properties.count * sizeof *properties);
+    struct kafka_time_limit limits[] = {
+        {STR("hono.telemetry."), (uint32_t)s->config->hono_delivery_timeout_ms},
+        {STR("hono.event."), (uint32_t)s->config->hono_delivery_timeout_ms},
+    };
+    struct kafka_settings settings = {
+        .bootstrap = config->bootstrap,
+        .is_embedded = config->is_embedded,
+        .topic_prefix = config->topic_prefix,
+        .max_inflight_bytes = config->max_inflight_bytes,
+        .properties = properties,
+        .n_properties = config->properties.count,
+        .time_limits = limits,
+        .n_time_limits = ARRAY_LEN(limits),
+    };
+    err e;
+
+    for (size_t i = 0; i < config->properties.count; i++)
+        properties[i] = (struct kafka_property){config->properties.items[i].name, config->properties.items[i].value};
+    e = kafka_open(&settings, &s->kafka, ei);
+    mem_free(MEM_KAFKA, properties);
+    return e == E_OK && config->is_embedded ? write_bootstrap(s, ei) : e;
+}
+
+static struct str topic_name(const char *kind, struct str tenant)
+{
+    size_t kind_bytes = strlen(kind);
+    char *name = mem_alloc(MEM_KAFKA, kind_bytes + tenant.n + 1);
+
+    memcpy(name, kind, kind_bytes);
+    memcpy(name + kind_bytes, tenant.p, tenant.n);
+    name[kind_bytes + tenant.n] = '\0';
+    return (struct str){name, kind_bytes + tenant.n};
+}
+
+void server_kafka_ensure_topics(struct server *s)
+{
+    size_t n_tenants = registry_tenant_count(s->registry), n = 0;
+
+    s->topic_names = mem_alloc(MEM_KAFKA, n_tenants * TENANT_TOPICS * sizeof *s->topic_names);
+    for (size_t i = 0; i < n_tenants; i++) {
+        const struct registry_tenant *ten = registry_tenant_at(s->registry, i);
+
+        for (size_t kind = 0; kind < TENANT_TOPICS && ten->is_enabled; kind++)
+            s->topic_names[n++] = topic_name(tenant_topics[kind], ten->id);
+    }
+    s->topics.names = s->topic_names;
+    s->topics.n_names = n;
+    kafka_ensure_topics(s->kafka, &s->topics);
+}
+
+void server_kafka_free_topics(struct server *s)
+{
+    for (size_t i = 0; i < s->topics.n_names; i++)
+        mem_free(MEM_KAFKA, (void *)(uintptr_t)s->topic_names[i].p);
+    mem_free(MEM_KAFKA, s->topic_names);
+}
