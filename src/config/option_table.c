@@ -341,7 +341,7 @@ const struct option option_table[] = {
     {.path = "limits.session_queued_bytes",
      .type = OPTION_SIZE,
      .initial = "16MiB",
-     RANGE(64 * KIB, 64 * GIB),
+     RANGE(64 * KIB, 1 * GIB),
      IN_CONFIG(limits.session_queued_bytes),
      .help = "How many bytes of messages may wait for one client. At least limits.max_packet_bytes."},
     {.path = "limits.connect_timeout",
@@ -362,7 +362,9 @@ const struct option option_table[] = {
      .initial = "0",
      RANGE(0, 100000000),
      IN_CONFIG(limits.max_connections),
-     .help = "How many connections the process accepts at a time. 0 is no bound but the descriptors the system allows."},
+     .help =
+         "How many connections the process has at a time; the CONNECT of any more is refused as busy. 0 is no bound but the "
+         "descriptors the system allows."},
 };
 
 const size_t option_count = ARRAY_LEN(option_table);
