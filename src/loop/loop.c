@@ -39,24 +39,32 @@ static void on_wake(struct io *io, uint32_t events)
         ;
 }
 
+/* What can fail. What is open when it does is in `l`, the rest -1. */
+static bool open_descriptors(struct loop *l, size_t mailbox_limit_bytes)
+{
+    l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (l->epoll_fd < 0 || mailbox_init(&l->mailbox, mailbox_limit_bytes) != E_OK)
+        return false;
+    l->wake.fd = l->mailbox.wake_fd;
+    return loop_watch(l, &l->wake, EPOLLIN) == E_OK;
+}
+
 err loop_init(struct loop *l, size_t mailbox_limit_bytes, struct errinfo *ei)
 {
     memset(l, 0, sizeof *l);
     l->now_ms = loop_clock_ms();
-    l->last_task = &l->first_task;
+    l->first_task = &l->end_of_tasks;
     wheel_init(&l->wheel, l->now_ms);
     l->mailbox.wake_fd = -1;
-    l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     l->wake = (struct io){.fd = -1, .on_io = on_wake};
-    if (l->epoll_fd < 0 || mailbox_init(&l->mailbox, mailbox_limit_bytes) != E_OK) {
+    if (!open_descriptors(l, mailbox_limit_bytes)) {
         err e = errinfo_set(ei, E_IO, "cannot create an event loop: %s", strerror(errno));
 
         loop_fini(l);
         return e;
     }
     l->scratch = mem_alloc(MEM_LOOP, LOOP_SCRATCH_BYTES);
-    l->wake.fd = l->mailbox.wake_fd;
-    return loop_watch(l, &l->wake, EPOLLIN);
+    return E_OK;
 }
 
 void loop_fini(struct loop *l)
@@ -73,8 +81,10 @@ err loop_watch(struct loop *l, struct io *io, uint32_t events)
 {
     struct epoll_event ev = {.events = events, .data.ptr = io};
 
+    if (epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, io->fd, &ev) != 0)
+        return E_IO;
     io->events = events;
-    return epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, io->fd, &ev) == 0 ? E_OK : E_IO;
+    return E_OK;
 }
 
 void loop_rewatch(struct loop *l, struct io *io, uint32_t events)
@@ -91,16 +101,21 @@ void loop_unwatch(struct loop *l, struct io *io)
 {
     ASSERT(epoll_ctl(l->epoll_fd, EPOLL_CTL_DEL, io->fd, NULL) == 0);
     io->events = 0;
+    for (int i = 0; i < l->n_fetched; i++)
+        if (l->fetched[i].data.ptr == io)
+            l->fetched[i].data.ptr = NULL;
 }
 
 void loop_defer(struct loop *l, struct task *t)
 {
-    if (t->is_queued)
+    if (t->next)
         return;
-    t->is_queued = true;
-    t->next = NULL;
-    *l->last_task = t;
-    l->last_task = &t->next;
+    t->next = &l->end_of_tasks;
+    if (l->first_task == &l->end_of_tasks)
+        l->first_task = t;
+    else
+        l->last_task->next = t;
+    l->last_task = t;
 }
 
 /* Only the tasks queued so far: one that queues itself again must not keep the turn from ending. */
@@ -108,23 +123,27 @@ static void run_tasks(struct loop *l)
 {
     struct task *t = l->first_task;
 
-    l->first_task = NULL;
-    l->last_task = &l->first_task;
-    while (t) {
+    l->first_task = &l->end_of_tasks;
+    while (t != &l->end_of_tasks) {
         struct task *next = t->next;
 
-        t->is_queued = false;
+        t->next = NULL;
         t->run(t);
         t = next;
     }
 }
 
-static int wait_ms(const struct loop *l, int max_wait_ms)
+static int wait_ms(struct loop *l, int max_wait_ms)
 {
     int timer = wheel_next_ms(&l->wheel);
 
-    if (l->first_task)
+    if (l->first_task != &l->end_of_tasks)
         return 0;
+    if (timer > 0) { /* the wheel stands where the last turn began, and that turn took its time */
+        uint64_t passed_ms = loop_clock_ms() - l->wheel.now_ms;
+
+        timer = passed_ms < (uint64_t)timer ? timer - (int)passed_ms : 0;
+    }
     if (timer < 0 || (max_wait_ms >= 0 && max_wait_ms < timer))
         return max_wait_ms;
     return timer;
@@ -135,6 +154,20 @@ static uint64_t thread_cpu_ms(void)
     return clock_ms(CLOCK_THREAD_CPUTIME_ID);
 }
 
+static void run_handlers(struct loop *l, struct epoll_event *events, int n)
+{
+    l->fetched = events;
+    l->n_fetched = n > 0 ? n : 0;
+    while (l->n_fetched > 0) {
+        struct epoll_event ev = *l->fetched++;
+        struct io *io = ev.data.ptr;
+
+        l->n_fetched--;
+        if (io && io->fd >= 0)
+            io->on_io(io, ev.events);
+    }
+}
+
 void loop_turn(struct loop *l, int max_wait_ms)
 {
     struct epoll_event events[EVENTS_MAX];
@@ -142,12 +175,8 @@ void loop_turn(struct loop *l, int max_wait_ms)
     uint64_t began = loop_clock_ms(), cpu_began = thread_cpu_ms();
 
     l->now_ms = began;
-    for (int i = 0; i < n; i++) {
-        struct io *io = events[i].data.ptr;
-
-        if (io->fd >= 0)
-            io->on_io(io, events[i].events);
-    }
+    wheel_set_clock(&l->wheel, began); /* a timer that a handler sets counts from here, not from before the wait */
+    run_handlers(l, events, n);
     mailbox_drain(&l->mailbox);
     wheel_advance(&l->wheel, l->now_ms);
     run_tasks(l);

@@ -12,6 +12,8 @@
 #include "loop/mailbox.h"
 #include "loop/wheel.h"
 
+struct epoll_event;
+
 enum { LOOP_SCRATCH_BYTES = 64 * 1024 };
 
 /* A descriptor in a loop. `fd` -1 is closed: an event that was already fetched for it is dropped. */
@@ -23,9 +25,8 @@ struct io {
 
 /* Something to do at the end of the turn. All-zero but for `run` is idle. */
 struct task {
-    struct task *next;
+    struct task *next; /* NULL: idle */
     void (*run)(struct task *t);
-    bool is_queued;
 };
 
 struct loop {
@@ -34,14 +35,18 @@ struct loop {
     uint64_t now_ms; /* monotonic, read once a turn */
     int epoll_fd;
     struct io wake;
-    struct task *first_task, **last_task;
-    char *scratch; /* LOOP_SCRATCH_BYTES for one read; its content is gone at the next handler */
+    struct task *first_task, *last_task; /* the list ends with `end_of_tasks` */
+    struct task end_of_tasks;
+    char *scratch;               /* LOOP_SCRATCH_BYTES for one read; its content is gone at the next handler */
+    struct epoll_event *fetched; /* the events of this turn whose handlers have not run yet */
+    int n_fetched;
     atomic_bool is_stopping;
     /* Read by any thread. Long: more than 10 ms of this thread's processor time. */
     atomic_uint_fast64_t turns, long_turns;
 };
 
-/* Creates epoll instance and mailbox. E_IO with errno's text in `ei` (which may be NULL) when the system refuses. */
+/* Creates epoll instance and mailbox. E_IO with errno's text in `ei` (which may be NULL) when the system refuses; nothing is
+ * left open then. */
 MUST_USE err loop_init(struct loop *l, size_t mailbox_limit_bytes, struct errinfo *ei);
 void loop_fini(struct loop *l);
 
@@ -60,12 +65,18 @@ MUST_USE err loop_watch(struct loop *l, struct io *io, uint32_t events);
 /* Changes what is watched; nothing is done when it is the same. */
 void loop_rewatch(struct loop *l, struct io *io, uint32_t events);
 
-/* Stops watching and leaves the descriptor open (the caller closes it, or hands it to another thread). */
+/* Stops watching and leaves the descriptor open (the caller closes it, or hands it to another thread). An event of this turn
+ * that was already fetched for it is dropped. */
 void loop_unwatch(struct loop *l, struct io *io);
 
 /* Queues a task for the end of this turn; a no-op when it is queued already. Tasks may queue further ones, themselves
  * included: those run in the next turn, which then does not wait. */
 void loop_defer(struct loop *l, struct task *t);
+
+static inline bool loop_is_deferred(const struct task *t)
+{
+    return t->next != NULL;
+}
 
 /* Monotonic milliseconds and wall-clock milliseconds since 1970, read from the system now. Any thread. */
 uint64_t loop_clock_ms(void);

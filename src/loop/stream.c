@@ -15,6 +15,13 @@ enum state {
     STATE_RELEASED,  /* on_close is due, the descriptor belongs to somebody else */
 };
 
+/* Not for a closed stream: its owner may free it any moment, with the task in it. */
+static void defer(struct stream *s)
+{
+    if (s->state != STATE_CLOSED)
+        loop_defer(s->loop, &s->task);
+}
+
 static void update_interest(struct stream *s)
 {
     uint32_t want = 0;
@@ -24,6 +31,12 @@ static void update_interest(struct stream *s)
     if (s->is_blocked)
         want |= EPOLLOUT;
     loop_rewatch(s->loop, &s->io, want);
+}
+
+/* A peer that has gone is E_CLOSED, however the kernel says so. */
+static err why_of(int error)
+{
+    return error == EPIPE || error == ECONNRESET ? E_CLOSED : E_IO;
 }
 
 /* Offers bytes until the owner uses none of them, pauses or closes. Returns how many were used. */
@@ -36,6 +49,7 @@ static size_t offer(struct stream *s, struct str bytes)
 
         if (n == 0)
             break;
+        ASSERT(n <= bytes.n - used);
         used += n;
     }
     return used;
@@ -77,7 +91,7 @@ static void on_readable(struct stream *s)
     else if (n == 0)
         stream_close(s, E_CLOSED);
     else if (errno != EAGAIN && errno != EINTR)
-        stream_close(s, errno == ECONNRESET ? E_CLOSED : E_IO);
+        stream_close(s, why_of(errno));
 }
 
 static void write_out(struct stream *s)
@@ -94,7 +108,7 @@ static void write_out(struct stream *s)
             s->is_blocked = true;
             break;
         } else if (errno != EINTR) {
-            stream_close(s, errno == EPIPE || errno == ECONNRESET ? E_CLOSED : E_IO);
+            stream_close(s, why_of(errno));
             return;
         }
     }
@@ -108,6 +122,17 @@ static void write_out(struct stream *s)
         s->ops->on_drain(s);
 }
 
+/* The peer has gone while we do not read, or the connection failed. */
+static void on_hang_up(struct stream *s)
+{
+    int error = 0;
+    socklen_t size = sizeof error;
+
+    if (getsockopt(s->io.fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0)
+        error = errno;
+    stream_close(s, error ? why_of(error) : E_CLOSED);
+}
+
 static void on_io(struct io *io, uint32_t events)
 {
     struct stream *s = CONTAINER_OF(io, struct stream, io);
@@ -116,12 +141,12 @@ static void on_io(struct io *io, uint32_t events)
         return;
     if (events & EPOLLOUT) {
         s->is_blocked = false;
-        loop_defer(s->loop, &s->task);
+        defer(s);
     }
     if ((events & EPOLLIN) && s->state == STATE_OPEN && !s->is_paused)
         on_readable(s);
     else if (events & (EPOLLHUP | EPOLLERR))
-        stream_close(s, events & EPOLLERR ? E_IO : E_CLOSED);
+        on_hang_up(s);
 }
 
 static void finish_close(struct stream *s)
@@ -137,19 +162,22 @@ static void finish_close(struct stream *s)
     s->ops->on_close(s, (err)s->why); /* may free s */
 }
 
-/* The end of the turn: kept input of a resumed stream, then all output at once, then the end of a closed stream. */
+/* The end of the turn: kept input of a resumed stream, then all output at once, then the end of a closed stream. When the
+ * stream is closed by one of the first two, the task is queued anew and must stay until it has run: the next turn ends it. */
 static void run(struct task *t)
 {
     struct stream *s = CONTAINER_OF(t, struct stream, task);
 
-    if (s->state == STATE_OPEN && !s->is_paused && buf_size(&s->in) > 0)
+    if (s->state == STATE_OPEN && !s->is_paused && s->is_offer_due) {
+        s->is_offer_due = false;
         offer_kept(s);
+    }
     if (!s->is_blocked && s->state != STATE_RELEASED)
         write_out(s);
-    if (s->state == STATE_CLOSING || s->state == STATE_RELEASED)
-        finish_close(s);
-    else
+    if (s->state == STATE_OPEN || s->state == STATE_FINISHING)
         update_interest(s);
+    else if (!loop_is_deferred(&s->task))
+        finish_close(s);
 }
 
 static void set_up(struct stream *s, struct loop *l, int fd, const struct stream_ops *ops)
@@ -180,7 +208,8 @@ err stream_adopt(struct stream *s, struct loop *l, int fd, const struct stream_o
     s->in = *in;
     s->out = *out;
     *in = *out = (struct buf){0};
-    loop_defer(l, &s->task);
+    s->is_offer_due = true;
+    defer(s);
     return E_OK;
 }
 
@@ -188,6 +217,7 @@ err stream_release(struct stream *s, struct str unused, int *out_fd, struct buf 
 {
     struct buf kept = {0};
 
+    ASSERT(s->state == STATE_OPEN);
     /* A copy, because `unused` may lie in s->in as well as in the scratch buffer. */
     if (buf_append(&kept, MEM_LOOP, unused) != E_OK)
         return E_NOMEM;
@@ -198,13 +228,13 @@ err stream_release(struct stream *s, struct str unused, int *out_fd, struct buf 
     s->out = (struct buf){0};
     s->io.fd = -1;
     s->state = STATE_RELEASED;
-    loop_defer(s->loop, &s->task);
+    defer(s);
     return E_OK;
 }
 
 char *stream_reserve(struct stream *s, size_t n)
 {
-    return buf_reserve(&s->out, MEM_LOOP, n);
+    return s->state == STATE_CLOSED ? NULL : buf_reserve(&s->out, MEM_LOOP, n);
 }
 
 void stream_commit(struct stream *s, size_t n)
@@ -227,19 +257,20 @@ err stream_write(struct stream *s, struct str bytes)
 void stream_flush(struct stream *s)
 {
     if (!s->is_blocked)
-        loop_defer(s->loop, &s->task);
+        defer(s);
 }
 
 void stream_pause(struct stream *s)
 {
     s->is_paused = true;
-    loop_defer(s->loop, &s->task);
+    defer(s);
 }
 
 void stream_resume(struct stream *s)
 {
     s->is_paused = false;
-    loop_defer(s->loop, &s->task);
+    s->is_offer_due = true;
+    defer(s);
 }
 
 void stream_close(struct stream *s, err why)
@@ -248,7 +279,7 @@ void stream_close(struct stream *s, err why)
         return;
     s->why = (uint8_t)why;
     s->state = STATE_CLOSING;
-    loop_defer(s->loop, &s->task);
+    defer(s);
 }
 
 void stream_close_after_output(struct stream *s)
@@ -256,5 +287,5 @@ void stream_close_after_output(struct stream *s)
     if (s->state != STATE_OPEN)
         return;
     s->state = STATE_FINISHING;
-    loop_defer(s->loop, &s->task);
+    defer(s);
 }

@@ -14,12 +14,14 @@ struct stream;
 
 struct stream_ops {
     /* Bytes have come. Returns how many of them were used; the rest is offered again, with more behind it. Called again at
-     * once is a resumed stream with bytes left. Not called while the stream is paused or closing. */
+     * once while some are used; a resumed or adopted stream is offered what it has without more. Not called while the stream
+     * is paused or closing. */
     size_t (*on_data)(struct stream *s, struct str bytes);
     /* All output has left and at least one byte had been waiting for the peer. May be NULL. */
     void (*on_drain)(struct stream *s);
     /* The stream is closed, its descriptor gone; the last call, at the end of a turn. The owner may free the object.
-     * `why`: E_OK closed by us, E_CLOSED by the peer, E_IO a network error. */
+     * `why`: what stream_close() was given; E_OK after stream_close_after_output() and stream_release(); E_CLOSED the peer
+     * closed, E_IO a network error, E_NOMEM no memory for bytes that were not used. */
     void (*on_close)(struct stream *s, err why);
 };
 
@@ -33,7 +35,8 @@ struct stream {
     uint8_t why;    /* err of on_close */
     uint8_t state;  /* stream.c */
     bool is_paused : 1;
-    bool is_blocked : 1; /* the kernel's buffer was full: waiting for EPOLLOUT */
+    bool is_blocked : 1;   /* the kernel's buffer was full: waiting for EPOLLOUT */
+    bool is_offer_due : 1; /* resumed or adopted: what is in `in` is offered at the end of the turn */
 };
 
 /* Takes over a connected, non-blocking descriptor. `ops` live as long as the stream. E_IO: epoll refused; the descriptor
@@ -71,7 +74,8 @@ void stream_pause(struct stream *s);
 void stream_resume(struct stream *s);
 
 /* Closes: nothing more is read, what is in `out` is written as far as the peer takes it at once, then on_close runs at
- * the end of the turn. Safe inside any handler, and more than once. */
+ * the end of the turn (of the next one when a task asks, as on_drain and on_data of a resumed stream are). Safe inside any
+ * handler, and more than once: the first reason holds. */
 void stream_close(struct stream *s, err why);
 
 /* Closes once the peer has taken all output (the owner bounds the wait with a timer of its own and stream_close()). */

@@ -11,7 +11,7 @@ static _Thread_local const struct worker *current;
 
 bool worker_is_current(const struct worker *w)
 {
-    return current == NULL || current == w;
+    return current == w || !w->all || !atomic_load_explicit(&w->all->is_running, memory_order_relaxed);
 }
 
 static void *run(void *context)
@@ -28,6 +28,7 @@ static void *run(void *context)
 err workers_init(struct workers *ws, unsigned n, size_t mailbox_limit_bytes, void (*on_thread)(struct worker *w),
                  struct errinfo *ei)
 {
+    ASSERT(n >= 1 && n <= WORKERS_MAX);
     *ws = (struct workers){.n = n, .on_thread = on_thread};
     ws->list = aligned_alloc(64, n * sizeof *ws->list);
     if (!ws->list)
@@ -72,10 +73,12 @@ static void stop_first(struct workers *ws, unsigned n)
         loop_stop(&ws->list[i].loop);
     for (unsigned i = 0; i < n; i++)
         pthread_join(ws->list[i].thread, NULL);
+    atomic_store_explicit(&ws->is_running, false, memory_order_relaxed);
 }
 
 err workers_start(struct workers *ws, struct errinfo *ei)
 {
+    atomic_store_explicit(&ws->is_running, true, memory_order_relaxed);
     for (unsigned i = 0; i < ws->n; i++) {
         int failed = start_thread(&ws->list[i]);
 
@@ -89,7 +92,8 @@ err workers_start(struct workers *ws, struct errinfo *ei)
 
 void workers_stop(struct workers *ws)
 {
-    stop_first(ws, ws->n);
+    if (atomic_load_explicit(&ws->is_running, memory_order_relaxed))
+        stop_first(ws, ws->n);
 }
 
 void workers_fini(struct workers *ws)
