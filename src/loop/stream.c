@@ -217,7 +217,8 @@ err stream_release(struct stream *s, struct str unused, int *out_fd, struct buf 
 {
     struct buf kept = {0};
 
-    ASSERT(s->state == STATE_OPEN);
+    if (s->state != STATE_OPEN)
+        return E_CLOSED;
     /* A copy, because `unused` may lie in s->in as well as in the scratch buffer. */
     if (buf_append(&kept, MEM_LOOP, unused) != E_OK)
         return E_NOMEM;

@@ -50,7 +50,8 @@ MUST_USE err stream_adopt(struct stream *s, struct loop *l, int fd, const struct
 
 /* The reverse, called inside on_data: stops watching and gives up descriptor and buffers, which the caller owns from now on.
  * `unused` is the part of on_data's bytes that the next owner is to see; a copy of it goes into `out_in`. on_close runs at
- * the end of the turn as for any stream, without touching the descriptor. E_NOMEM: nothing was released. */
+ * the end of the turn as for any stream, without touching the descriptor. Nothing is released with E_NOMEM, nor with E_CLOSED
+ * when the stream is closing. */
 MUST_USE err stream_release(struct stream *s, struct str unused, int *out_fd, struct buf *out_in, struct buf *out_out);
 
 /* Room for `n` bytes of output, to be followed by stream_commit(); NULL when there is no memory. */

@@ -322,6 +322,23 @@ static void output_that_blocked_before_the_release_is_written_after_it(void **st
     assert_int_equal(seen.drains, 1);
 }
 
+static void closes_before_it_releases(struct owner *me, struct str bytes)
+{
+    stream_close(&me->s, E_PROTO);
+    releases_all_but_two(me, bytes);
+}
+
+static void a_closing_stream_is_not_released(void **state)
+{
+    (void)state;
+    o->on_bytes = closes_before_it_releases;
+    say("abcd");
+    turn_to_close();
+    assert_int_equal(seen.released, E_CLOSED);
+    assert_int_equal(seen.why, E_PROTO);
+    assert_end_heard();
+}
+
 static void fails_to_release(struct owner *me, struct str bytes)
 {
     mem_fail_after(1);
@@ -391,6 +408,7 @@ int main(void)
         TEST(a_stream_without_bytes_can_be_released_and_adopted),
         TEST(output_that_blocked_before_the_release_is_written_after_it),
         TEST(nothing_is_released_without_memory),
+        TEST(a_closing_stream_is_not_released),
         TEST(a_descriptor_that_epoll_refuses_is_closed),
     };
 
