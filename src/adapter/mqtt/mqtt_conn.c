@@ -6,7 +6,7 @@
 #include "adapter/mqtt/mqtt_metrics.h"
 #include "adapter/mqtt/mqtt_output.h"
 #include "adapter/mqtt/mqtt_pending.h"
-#include "adapter/mqtt/mqtt_subscribe.h"
+#include "adapter/mqtt/mqtt_subscribe_in.h"
 #include "base/check.h"
 #include "base/log.h"
 

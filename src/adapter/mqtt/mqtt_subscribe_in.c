@@ -1,4 +1,4 @@
-#include "adapter/mqtt/mqtt_subscribe.h"
+#include "adapter/mqtt/mqtt_subscribe_in.h"
 
 #include "adapter/mqtt/mqtt_handlers.h"
 #include "base/check.h"

@@ -1,4 +1,4 @@
-/* mqtt_subscribe: the barrier before a SUBSCRIBE. The handlers themselves are declared in mqtt_handlers.h.
+/* mqtt_subscribe_in: the barrier before a SUBSCRIBE. The handlers themselves are declared in mqtt_handlers.h.
  *
  * Retained messages set by clients of other workers come by mail. A client whose retained message was acknowledged may tell
  * another one to subscribe, and that one must find it: so a SUBSCRIBE posts a mail to its own worker and waits for it.
