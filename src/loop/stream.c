@@ -33,6 +33,16 @@ static void update_interest(struct stream *s)
     loop_rewatch(s->loop, &s->io, want);
 }
 
+/* False when it was closing already: the first reason holds. */
+static bool begin_close(struct stream *s, err why)
+{
+    if (s->state != STATE_OPEN && s->state != STATE_FINISHING)
+        return false;
+    s->why = (uint8_t)why;
+    s->state = STATE_CLOSING;
+    return true;
+}
+
 /* A peer that has gone is E_CLOSED, however the kernel says so. */
 static err why_of(int error)
 {
@@ -94,6 +104,7 @@ static void on_readable(struct stream *s)
         stream_close(s, why_of(errno));
 }
 
+/* Part of the task, which goes on to end a stream that is closing. */
 static void write_out(struct stream *s)
 {
     bool had_output = buf_size(&s->out) > 0;
@@ -108,7 +119,7 @@ static void write_out(struct stream *s)
             s->is_blocked = true;
             break;
         } else if (errno != EINTR) {
-            stream_close(s, why_of(errno));
+            (void)begin_close(s, why_of(errno)); /* it may be closing already */
             return;
         }
     }
@@ -117,7 +128,7 @@ static void write_out(struct stream *s)
     buf_free(&s->out, MEM_LOOP);
     s->is_blocked = false;
     if (s->state == STATE_FINISHING)
-        stream_close(s, E_OK);
+        (void)begin_close(s, E_OK); /* cannot be closing */
     else if (had_output && s->state == STATE_OPEN && s->ops->on_drain)
         s->ops->on_drain(s);
 }
@@ -163,7 +174,8 @@ static void finish_close(struct stream *s)
 }
 
 /* The end of the turn: kept input of a resumed stream, then all output at once, then the end of a closed stream. When the
- * stream is closed by one of the first two, the task is queued anew and must stay until it has run: the next turn ends it. */
+ * owner closes the stream in one of the first two, the task is queued anew and must stay until it has run: the next turn ends
+ * the stream. */
 static void run(struct task *t)
 {
     struct stream *s = CONTAINER_OF(t, struct stream, task);
@@ -276,11 +288,8 @@ void stream_resume(struct stream *s)
 
 void stream_close(struct stream *s, err why)
 {
-    if (s->state != STATE_OPEN && s->state != STATE_FINISHING)
-        return;
-    s->why = (uint8_t)why;
-    s->state = STATE_CLOSING;
-    defer(s);
+    if (begin_close(s, why))
+        defer(s);
 }
 
 void stream_close_after_output(struct stream *s)

@@ -115,7 +115,8 @@ static void closing_after_output_takes_output_of_the_same_turn_along(void **stat
     assert_int_equal(stream_write(&o->s, STR("last words")), E_OK);
     stream_close_after_output(&o->s);
     stream_close_after_output(&o->s);
-    turn_to_close();
+    turn();
+    assert_int_equal(seen.closes, 1);
     assert_heard("last words");
     assert_end_heard();
     turn();
@@ -125,7 +126,8 @@ static void closing_after_no_output_closes(void **state)
 {
     (void)state;
     stream_close_after_output(&o->s);
-    turn_to_close();
+    turn();
+    assert_int_equal(seen.closes, 1);
     assert_int_equal(seen.why, E_OK);
     turn();
 }
