@@ -140,7 +140,7 @@ static int wait_ms(struct loop *l, int max_wait_ms)
     if (l->first_task != &l->end_of_tasks)
         return 0;
     if (timer > 0) { /* the wheel stands where the last turn began, and that turn took its time */
-        uint64_t passed_ms = loop_clock_ms() - l->wheel.now_ms;
+        uint64_t clock = loop_clock_ms(), passed_ms = clock > l->wheel.now_ms ? clock - l->wheel.now_ms : 0;
 
         timer = passed_ms < (uint64_t)timer ? timer - (int)passed_ms : 0;
     }
