@@ -6,8 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/check.h"
+#include "base/arena.h"
 #include "base/mem.h"
+#include "main/kafka_options.h"
 
 /* What a tenant's devices and applications use (spec/hono 1.1). All are made when the tenant is first served, so that no
  * application misses its first record because its topic was not there yet. */
@@ -38,29 +39,14 @@ static err write_bootstrap(const struct server *s, struct errinfo *ei)
 
 err server_kafka_open(struct server *s, struct errinfo *ei)
 {
-    const struct config_kafka *config = &s->config->kafka;
-    struct kafka_property *properties = mem_alloc(MEM_KAFKA, config->properties.count * sizeof *properties);
-    struct kafka_time_limit limits[] = {
-        {STR("hono.telemetry."), (uint32_t)s->config->hono_delivery_timeout_ms},
-        {STR("hono.event."), (uint32_t)s->config->hono_delivery_timeout_ms},
-    };
-    struct kafka_settings settings = {
-        .bootstrap = config->bootstrap,
-        .is_embedded = config->is_embedded,
-        .topic_prefix = config->topic_prefix,
-        .max_inflight_bytes = config->max_inflight_bytes,
-        .properties = properties,
-        .n_properties = config->properties.count,
-        .time_limits = limits,
-        .n_time_limits = ARRAY_LEN(limits),
-    };
+    struct arena scratch = {0};
+    struct kafka_settings settings;
     err e;
 
-    for (size_t i = 0; i < config->properties.count; i++)
-        properties[i] = (struct kafka_property){config->properties.items[i].name, config->properties.items[i].value};
+    kafka_options_make(&scratch, s->config, &settings);
     e = kafka_open(&settings, &s->kafka, ei);
-    mem_free(MEM_KAFKA, properties);
-    return e == E_OK && config->is_embedded ? write_bootstrap(s, ei) : e;
+    arena_free(&scratch, MEM_CONFIG);
+    return e == E_OK && s->config->kafka.is_embedded ? write_bootstrap(s, ei) : e;
 }
 
 static struct str topic_name(const char *kind, struct str tenant)
