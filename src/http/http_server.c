@@ -16,21 +16,25 @@ static void on_accept(struct listener *ln, int fd)
     (void)e; /* counted there, and there is nobody to tell */
 }
 
-static void run_closed(struct task *t)
+static void tell_closed(struct http_server *srv)
 {
-    struct http_server *srv = CONTAINER_OF(t, struct http_server, closed_task);
-
     if (srv->on_closed)
         srv->on_closed(srv); /* may free srv */
 }
 
-static void check_closed(struct http_server *srv)
+static void run_closed(struct task *t)
+{
+    tell_closed(CONTAINER_OF(t, struct http_server, closed_task));
+}
+
+/* Whether this was the last thing a drain waited for; true once. */
+static bool is_finished(struct http_server *srv)
 {
     if (!srv->is_draining || srv->is_closed || srv->n_conns > 0 || srv->n_exchanges > 0)
-        return;
+        return false;
     srv->is_closed = true;
     wheel_stop(&srv->drain_timer);
-    loop_defer(srv->loop, &srv->closed_task);
+    return true;
 }
 
 /* The callee may only mark the connection: it is unlinked at the end of a turn. */
@@ -106,7 +110,8 @@ void http_server_drain(struct http_server *srv, uint64_t limit_ms, void (*on_clo
         for_each_conn(srv, http_conn_cut);
     else if (!wheel_is_set(&srv->drain_timer) || srv->drain_timer.due_ms > srv->loop->wheel.clock_ms + limit_ms)
         wheel_start(&srv->loop->wheel, &srv->drain_timer, limit_ms);
-    check_closed(srv);
+    if (is_finished(srv))
+        loop_defer(srv->loop, &srv->closed_task);
 }
 
 struct str http_server_date(struct http_server *srv)
@@ -129,7 +134,8 @@ void http_server_hold_exchange(struct http_server *srv, struct http_exchange *x)
 void http_server_finish_exchange(struct http_server *srv)
 {
     srv->n_exchanges--;
-    check_closed(srv);
+    if (is_finished(srv)) /* somebody's handler is on the stack */
+        loop_defer(srv->loop, &srv->closed_task);
 }
 
 void http_server_remove_conn(struct http_server *srv, struct list *link)
@@ -137,7 +143,8 @@ void http_server_remove_conn(struct http_server *srv, struct list *link)
     list_remove(link);
     srv->n_conns--;
     metric_add(srv->options->metrics->open, (uint64_t)-1);
-    check_closed(srv);
+    if (is_finished(srv)) /* the end of a turn already */
+        tell_closed(srv);
 }
 
 void http_server_fini(struct http_server *srv)
