@@ -13,6 +13,8 @@
 enum {
     FIRST_PAUSE_MS = 20, /* a topic just made is known to all brokers a moment later */
     LAST_PAUSE_MS = 5000,
+    FIRST_METADATA_MS = 1000, /* stopping may have to wait for it */
+    LAST_METADATA_MS = 8000,  /* for a cluster so large, or so slow, that a second is not enough */
 };
 
 static bool is_stopping(const struct kafka_admin *a)
@@ -60,10 +62,12 @@ static bool attempt(struct kafka_admin *a)
 {
     struct kafka_producer *p = kafka_sink_hold(&a->k->sink);
     struct kafka_topic_list list = {0};
-    rd_kafka_resp_err_t code = kafka_topics_list(p, &list);
+    rd_kafka_resp_err_t code = kafka_topics_list(p, a->metadata_ms, &list);
     bool is_done = code == RD_KAFKA_RESP_ERR_NO_ERROR;
     struct kafka_topics *r, *next;
 
+    if (code == RD_KAFKA_RESP_ERR__TIMED_OUT && a->metadata_ms < LAST_METADATA_MS)
+        a->metadata_ms *= 2;
     if (!is_done) {
         LOG_WARN(LOG_KAFKA, "kafka.waiting", F_STR("bootstrap", a->k->bootstrap), F_TEXT("error", rd_kafka_err2str(code)));
     } else {
@@ -157,7 +161,7 @@ void kafka_admin_init(struct kafka_admin *a, struct kafka *k)
 {
     pthread_condattr_t attr;
 
-    *a = (struct kafka_admin){.k = k, .wants_probe = true};
+    *a = (struct kafka_admin){.k = k, .wants_probe = true, .metadata_ms = FIRST_METADATA_MS};
     a->last_request = &a->requests;
     pthread_mutex_init(&a->lock, NULL);
     pthread_condattr_init(&attr);

@@ -21,6 +21,7 @@ struct kafka_admin {
     struct kafka_topics *requests, **last_request;
     struct kafka_producer *dead;
     atomic_bool is_stopping;
+    int metadata_ms; /* patience with one question; the admin thread's own */
 };
 
 /* Prepares; nothing runs yet. */
@@ -38,6 +39,7 @@ void kafka_admin_probe(struct kafka_admin *a);
 /* Closes a producer nobody counts on any more. Any thread. */
 void kafka_admin_bury(struct kafka_admin *a, struct kafka_producer *p);
 
-/* Ends the thread, answers the requests it had not finished with E_CLOSED. Waits for a call under way, at most a second. */
+/* Ends the thread, answers the requests it had not finished with E_CLOSED. Waits for a call under way: a
+ * second when no broker is there, up to eight when one is but does not answer. */
 void kafka_admin_stop(struct kafka_admin *a);
 void kafka_admin_fini(struct kafka_admin *a);

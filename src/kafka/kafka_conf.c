@@ -27,6 +27,8 @@ static const struct preset presets[] = {
     /* An unknown topic is reported after 2 s, not 30. */
     {"topic.metadata.propagation.max.ms", "2000"},
     {"allow.auto.create.topics", "false"},
+    /* A topic that was made, or permitted, after it had been refused works again after a minute, not five. */
+    {"topic.metadata.refresh.interval.ms", "60000"},
     /* The sink's budget is the only bound: librdkafka tells nobody when room returns. */
     {"queue.buffering.max.messages", "0"},
     {"queue.buffering.max.kbytes", "2147483647"},

@@ -76,10 +76,10 @@ size_t kafka_report_answer(struct kafka_sink *ks, struct kafka_producer *p, rd_k
             answer(&a, messages[i]);
         total += n;
     }
-    post(&a);
     for (size_t i = 0; i < OUTCOMES; i++)
         if (a.counts[i])
             kafka_metrics_add_records((enum outcome)i, a.counts[i]);
+    post(&a);
     kafka_budget_give(&ks->budget, a.bytes, total);
     /* Last: when this count is 0, everything of this producer has been answered. */
     atomic_fetch_sub(&p->records, total);

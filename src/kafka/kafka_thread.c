@@ -63,6 +63,7 @@ static void replace(struct kafka *k, struct kafka_producer *p)
         fresh->next = k->producers;
         k->producers = fresh;
         kafka_sink_use(&k->sink, fresh);
+        loop_defer(&k->loop, &k->serve_task);
     } else {
         /* Out of threads or memory: what is submitted fails as unavailable until an attempt by the watch timer succeeds. */
         LOG_ERROR(LOG_KAFKA, "kafka.producer_not_replaced", F_TEXT("error", ei.text));
@@ -106,7 +107,8 @@ static void on_event(struct kafka *k, struct kafka_producer *p, rd_kafka_event_t
     }
 }
 
-/* librdkafka wakes us only when its queue was empty, so a queue is left either empty or with a task to come back to it. */
+/* librdkafka wakes us only when its queue was empty: a queue is left either empty or with a task to come back to it, and a new
+ * one is looked at once, since something may have come before the wake-up was switched on. */
 static bool serve_producer(struct kafka *k, struct kafka_producer *p)
 {
     for (int i = 0; i < EVENTS_PER_TURN; i++) {
@@ -273,6 +275,7 @@ static err open_loop(struct kafka *k, struct errinfo *ei)
     k->drain_mail.on_mail = on_drain_mail;
     k->stop_mail.on_mail = on_stop_mail;
     wheel_start(&k->loop.wheel, &k->watch_timer, WATCH_MS);
+    loop_defer(&k->loop, &k->serve_task);
     return E_OK;
 }
 

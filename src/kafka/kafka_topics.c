@@ -8,7 +8,6 @@
 #include "kafka/kafka_private.h"
 
 enum {
-    METADATA_MS = 1000,    /* one question; also how long stopping may take while the cluster is silent */
     CREATE_MS = 10000,     /* one CreateTopics request, answered when the topics are there */
     CREATE_SLICE_MS = 200, /* between looks at whether somebody wants to stop */
 };
@@ -38,10 +37,10 @@ void kafka_topics_free(struct kafka_topic_list *list)
     *list = (struct kafka_topic_list){0};
 }
 
-rd_kafka_resp_err_t kafka_topics_list(struct kafka_producer *p, struct kafka_topic_list *out_list)
+rd_kafka_resp_err_t kafka_topics_list(struct kafka_producer *p, int timeout_ms, struct kafka_topic_list *out_list)
 {
     struct kafka_topic_list list = {0};
-    rd_kafka_resp_err_t code = rd_kafka_metadata(p->rk, 1, NULL, &list.metadata, METADATA_MS);
+    rd_kafka_resp_err_t code = rd_kafka_metadata(p->rk, 1, NULL, &list.metadata, timeout_ms);
 
     if (code)
         return code;
@@ -188,7 +187,7 @@ static err warm(struct kafka *k, struct kafka_producer *p, const struct kafka_to
 
     for (size_t i = 0; i < r->n_names; i++)
         (void)sink_find_topic(&k->sink.sink, r->names[i]);
-    if (kafka_topics_list(p, &list) == RD_KAFKA_RESP_ERR_NO_ERROR) {
+    if (kafka_topics_list(p, k->admin.metadata_ms, &list) == RD_KAFKA_RESP_ERR_NO_ERROR) {
         e = find_missing(k, r, &list, true, missing, &n_missing);
         if (e == E_OK && n_missing > 0)
             e = E_AGAIN;

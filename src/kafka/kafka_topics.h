@@ -14,8 +14,9 @@ struct kafka_topic_list {
 };
 
 /* Asks for all topics at once: one question however many topics must exist, and the answer also fills the metadata of the
- * handles that are open. Written only when the result is RD_KAFKA_RESP_ERR_NO_ERROR. Blocks for at most a second. */
-rd_kafka_resp_err_t kafka_topics_list(struct kafka_producer *p, struct kafka_topic_list *out_list);
+ * handles that are open. Written only when the result is RD_KAFKA_RESP_ERR_NO_ERROR. Blocks for at most
+ * `timeout_ms`. */
+rd_kafka_resp_err_t kafka_topics_list(struct kafka_producer *p, int timeout_ms, struct kafka_topic_list *out_list);
 void kafka_topics_free(struct kafka_topic_list *list);
 
 /* One attempt at kafka_ensure_topics(), by what `list` says. E_AGAIN: not yet, with the reason in the log. Else the code of
