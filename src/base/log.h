@@ -3,7 +3,7 @@
  *     LOG_WARN(LOG_BROKER, "session.takeover", F_STR("client", id), F_INT("inflight", n));
  *
  * error = somebody should act; warn = something was refused or lost; info = life cycle; debug = single messages. Never
- * payloads, passwords or tokens. Strings from peers are escaped by the sink. Any thread, never blocks: the sink (obs/log.h)
+ * payloads, passwords or tokens. Strings from peers are escaped by the sink. Any thread, never blocks: the sink (obs/obs_log.h)
  * puts lines into a bounded ring and counts what does not fit. Without a sink nothing is written. */
 #pragma once
 
@@ -27,7 +27,7 @@ struct log_field {
     struct str text;
 };
 
-/* One per call site: the rate limit's state (obs/log.c). All-zero at first. */
+/* One per call site: the rate limit's state (obs/obs_log.c). All-zero at first. */
 struct log_site {
     atomic_uint_fast64_t window;
     atomic_uint count;
@@ -51,7 +51,7 @@ struct log_site {
 #define LOG_INFO(sub, event, ...)  LOG_AT(LOG_LEVEL_INFO, sub, event, ##__VA_ARGS__)
 #define LOG_DEBUG(sub, event, ...) LOG_AT(LOG_LEVEL_DEBUG, sub, event, ##__VA_ARGS__)
 
-/* Where lines go. Set once before threads start, by obs/log.c or a test; NULL is nowhere. */
+/* Where lines go. Set once before threads start, by obs/obs_log.c or a test; NULL is nowhere. */
 typedef void (*log_sink)(enum log_level level, enum log_sub sub, struct log_site *site, const char *event,
                          const struct log_field *fields, size_t n_fields);
 void log_set_sink(log_sink sink);

@@ -2,8 +2,9 @@
  *
  * A handler answers every exchange exactly once with one of the respond functions: inside the call, or later from the loop's
  * thread. After that the exchange must not be touched. Until then the request with all its views stays valid, even when
- * the peer goes away first: on_cancel is called then (if set) and the answer goes nowhere, but it must still be given. So a
- * handler may keep its own state in an object that a delivery refers to, and release both in one place.
+ * the peer goes away first (or shuts its sending side, which looks the same): on_cancel is called then (if set) and the answer
+ * goes nowhere, but it must still be given. So a handler may keep its own state in an object that a delivery refers to, and
+ * release both in one place.
  *
  * One thread: that of the server's loop. */
 #pragma once
