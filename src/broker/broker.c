@@ -146,52 +146,56 @@ static bool is_wanted(const struct shard *shard, const struct message *m)
     return m->retain || subscriptions_may_match(&shard->subscriptions, m->tenant, m->topic);
 }
 
-/* Room with all that want it, or with none. A bit for each worker that does. */
-static err reserve(struct shard *from, const struct message *m, uint64_t *out_wanted)
+err broker_reserve(struct shard *shard, const struct message *message, struct broker_room *out_room)
 {
-    struct broker *b = from->broker;
-    size_t bytes = message_size(m);
-    uint64_t wanted = 0;
+    struct broker *b = shard->broker;
+    size_t bytes = message_size(message);
+    struct broker_room room = {0};
 
+    ASSERT_ON(shard->worker);
     for (unsigned i = 0; i < b->workers->n; i++) {
         struct shard *to = &b->shards[i];
 
-        if (to == from || !is_wanted(to, m))
+        if (to == shard || !is_wanted(to, message))
             continue;
         if (mailbox_reserve(&to->worker->loop.mailbox, bytes)) {
-            wanted |= 1ull << i;
+            room.workers |= 1ull << i;
             continue;
         }
         for (unsigned j = 0; j < i; j++)
-            if (wanted >> j & 1)
+            if (room.workers >> j & 1)
                 mailbox_release(&b->shards[j].worker->loop.mailbox, bytes);
         return E_AGAIN;
     }
-    *out_wanted = wanted;
+    *out_room = room;
     return E_OK;
 }
 
-err broker_publish(struct shard *shard, struct message *message)
+void broker_deliver(struct shard *shard, struct message *message, const struct broker_room *room)
 {
     struct broker *b = shard->broker;
-    uint64_t wanted = 0;
-    err e;
 
     ASSERT_ON(shard->worker);
-    e = reserve(shard, message, &wanted);
-    if (e != E_OK)
-        return e;
     if (message->retain)
         message->sequence = atomic_fetch_add_explicit(&b->sequence, 1, memory_order_relaxed) + 1;
     for (unsigned i = 0; i < b->workers->n; i++) {
         struct post *post;
 
-        if (!(wanted >> i & 1))
+        if (!(room->workers >> i & 1))
             continue;
         post = mem_alloc(MEM_BROKER, sizeof *post);
         *post = (struct post){.mail = {.on_mail = on_post}, .to = &b->shards[i], .message = message_ref(message)};
         mailbox_post(&b->workers->list[i].loop.mailbox, &post->mail);
     }
     deliver_here(shard, message);
-    return E_OK;
+}
+
+err broker_publish(struct shard *shard, struct message *message)
+{
+    struct broker_room room;
+    err e = broker_reserve(shard, message, &room);
+
+    if (e == E_OK)
+        broker_deliver(shard, message, &room);
+    return e;
 }

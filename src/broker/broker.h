@@ -43,8 +43,19 @@ struct shard *broker_shard(struct broker *broker, unsigned worker_id);
 /* The worker on which a client's session lives; `device` is empty for clients that did not authenticate as one. Any thread. */
 unsigned broker_home(const struct broker *broker, struct str tenant, struct str device, struct str client_id);
 
+/* Room in the mailboxes of other workers for one message, to be used up by broker_deliver() in the same turn. */
+struct broker_room {
+    uint64_t workers; /* a bit for each that may want it */
+};
+
+/* Finds room with all who may want the message. E_AGAIN: some worker has none; nothing was reserved. */
+MUST_USE err broker_reserve(struct shard *shard, const struct message *message, struct broker_room *out_room);
+
 /* Delivers to all matching subscribers, stores a retained message (an empty payload deletes it), and sets message->sequence.
- * Borrows the reference. E_AGAIN: some worker that should get it has no room in its mailbox; nobody got anything. */
+ * Borrows the reference; uses the room up. */
+void broker_deliver(struct shard *shard, struct message *message, const struct broker_room *room);
+
+/* Both: for those who have nothing to do in between. E_AGAIN: as above; nobody got anything. */
 MUST_USE err broker_publish(struct shard *shard, struct message *message);
 
 /* The limits given to broker_new(). */

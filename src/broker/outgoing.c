@@ -256,41 +256,41 @@ static void settle(struct session *ss, struct outgoing *out)
     outgoing_pump(ss);
 }
 
-bool outgoing_on_puback(struct session *ss, uint16_t packet_id)
+enum outgoing_answer outgoing_on_puback(struct session *ss, uint16_t packet_id)
 {
     struct outgoing *out = find_in_flight(ss, packet_id);
 
     if (!out || out->qos != 1)
-        return false;
+        return out ? OUTGOING_MISMATCH : OUTGOING_UNKNOWN;
     settle(ss, out);
-    return true;
+    return OUTGOING_ANSWERED;
 }
 
-bool outgoing_on_pubrec(struct session *ss, uint16_t packet_id, bool is_error)
+enum outgoing_answer outgoing_on_pubrec(struct session *ss, uint16_t packet_id, bool is_error)
 {
     struct outgoing *out = find_in_flight(ss, packet_id);
 
     if (!out || out->qos != 2)
-        return false;
+        return out ? OUTGOING_MISMATCH : OUTGOING_UNKNOWN;
     if (is_error) {
         settle(ss, out);
-        return true;
+        return OUTGOING_ANSWERED;
     }
     /* From here on only the identifier matters [MQTT-4.3.3-6]. */
     message_unref(out->message);
     out->message = NULL;
     out->stage = OUTGOING_RELEASED;
-    return true;
+    return OUTGOING_ANSWERED;
 }
 
-bool outgoing_on_pubcomp(struct session *ss, uint16_t packet_id)
+enum outgoing_answer outgoing_on_pubcomp(struct session *ss, uint16_t packet_id)
 {
     struct outgoing *out = find_in_flight(ss, packet_id);
 
     if (!out || out->stage != OUTGOING_RELEASED)
-        return false;
+        return out ? OUTGOING_MISMATCH : OUTGOING_UNKNOWN;
     settle(ss, out);
-    return true;
+    return OUTGOING_ANSWERED;
 }
 
 void outgoing_resume(struct session *ss)

@@ -49,10 +49,17 @@ void outgoing_deliver(struct session *ss, const struct outgoing_request *request
  * again, then the queue. */
 void outgoing_pump(struct session *ss);
 
-/* The client's answers. False: no such packet identifier is in that state. */
-bool outgoing_on_puback(struct session *ss, uint16_t packet_id);
-bool outgoing_on_pubrec(struct session *ss, uint16_t packet_id, bool is_error);
-bool outgoing_on_pubcomp(struct session *ss, uint16_t packet_id);
+/* How a client's answer fits what it was sent. */
+enum outgoing_answer {
+    OUTGOING_ANSWERED,
+    OUTGOING_UNKNOWN,  /* nothing with this packet identifier is in flight: it was answered before */
+    OUTGOING_MISMATCH, /* something is, but this is no answer to it */
+};
+
+/* The client's answers. */
+enum outgoing_answer outgoing_on_puback(struct session *ss, uint16_t packet_id);
+enum outgoing_answer outgoing_on_pubrec(struct session *ss, uint16_t packet_id, bool is_error);
+enum outgoing_answer outgoing_on_pubcomp(struct session *ss, uint16_t packet_id);
 
 /* Marks everything in flight to be sent again; the next outgoing_pump() does it [MQTT-4.4.0-1]. */
 void outgoing_resume(struct session *ss);

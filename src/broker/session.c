@@ -217,6 +217,8 @@ struct session *session_attach(struct shard *shard, const struct session_request
     ss->will = request->will;
     ss->will_delay_s = request->will_delay_s;
     ss->origin = request->origin;
+    for (uint16_t i = 0; i < ss->n_incoming; i++)
+        ss->incoming[i].repeated_bytes = 0;
     outgoing_resume(ss);
     return ss;
 }

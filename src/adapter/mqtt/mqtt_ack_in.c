@@ -2,47 +2,52 @@
 #include "adapter/mqtt/mqtt_output.h"
 #include "broker/outgoing.h"
 
-/* The client has the message, or refuses it: either way it is settled (sections 3.4, 3.5). */
-static void on_pubrec(struct mqtt_conn *c, const struct mqtt_ack *ack)
+/* The client has the message, or refuses it: either way it is settled (sections 3.4, 3.5). A packet identifier that is not in
+ * flight has been settled before, so PUBREL, and PUBCOMP below, say Success and not 0x92, which the client can do nothing
+ * about. */
+static enum outgoing_answer on_pubrec(struct mqtt_conn *c, const struct mqtt_ack *ack)
 {
     bool is_error = ack->reason >= MQTT_REASON_UNSPECIFIED_ERROR;
+    enum outgoing_answer answer = outgoing_on_pubrec(c->ss, ack->packet_id, is_error);
 
-    if (!outgoing_on_pubrec(c->ss, ack->packet_id, is_error))
-        mqtt_output_ack(c, MQTT_PUBREL, ack->packet_id, MQTT_REASON_PACKET_IDENTIFIER_NOT_FOUND);
-    else if (!is_error)
+    if (answer != OUTGOING_MISMATCH && !is_error)
         mqtt_output_ack(c, MQTT_PUBREL, ack->packet_id, MQTT_REASON_SUCCESS);
+    return answer;
 }
 
-/* PUBCOMP may only say that a message is ours when it is. A PUBREL for one whose PUBREC was not sent yet is no answer to it. */
+/* A PUBREL for a message whose PUBREC was not sent yet is no answer to it. */
 static void on_pubrel(struct mqtt_conn *c, const struct mqtt_ack *ack)
 {
     struct incoming *incoming = session_find_incoming(c->ss, ack->packet_id);
-    enum mqtt_reason reason = MQTT_REASON_PACKET_IDENTIFIER_NOT_FOUND;
 
     if (incoming && !incoming->is_stored) {
         mqtt_conn_fail(c, MQTT_REASON_PROTOCOL_ERROR);
         return;
     }
-    if (session_remove_incoming(c->ss, ack->packet_id))
-        reason = MQTT_REASON_SUCCESS;
-    mqtt_output_ack(c, MQTT_PUBCOMP, ack->packet_id, reason);
+    (void)session_remove_incoming(c->ss, ack->packet_id);
+    mqtt_output_ack(c, MQTT_PUBCOMP, ack->packet_id, MQTT_REASON_SUCCESS);
 }
 
 enum handle mqtt_handle_ack(struct mqtt_conn *c, const struct mqtt_frame *frame)
 {
     struct mqtt_ack ack;
     enum mqtt_reason reason = mqtt_ack_decode(frame, (enum mqtt_version)c->version, &ack);
+    enum outgoing_answer answer = OUTGOING_ANSWERED;
 
-    if (reason != MQTT_REASON_SUCCESS)
+    if (reason != MQTT_REASON_SUCCESS) {
         mqtt_conn_fail(c, reason);
-    else if (frame->type == MQTT_PUBREC)
-        on_pubrec(c, &ack);
+        return HANDLE_DONE;
+    }
+    if (frame->type == MQTT_PUBREC)
+        answer = on_pubrec(c, &ack);
     else if (frame->type == MQTT_PUBREL)
         on_pubrel(c, &ack);
     else if (frame->type == MQTT_PUBACK)
-        (void)outgoing_on_puback(c->ss, ack.packet_id); /* an unknown one was answered before (section 4.4) */
+        answer = outgoing_on_puback(c->ss, ack.packet_id);
     else
-        (void)outgoing_on_pubcomp(c->ss, ack.packet_id);
+        answer = outgoing_on_pubcomp(c->ss, ack.packet_id);
+    if (answer == OUTGOING_MISMATCH) /* a QoS 2 message answered by PUBACK and the like */
+        mqtt_conn_fail(c, MQTT_REASON_PROTOCOL_ERROR);
     return HANDLE_DONE;
 }
 

@@ -166,12 +166,14 @@ static uint16_t keep_alive_of(const struct mqtt_conn *c, const struct mqtt_conne
     return (uint16_t)(maximum < UINT16_MAX ? maximum : UINT16_MAX);
 }
 
-static void welcome(struct mqtt_conn *c, const struct mqtt_connect *connect, bool is_present, struct str assigned_id)
+/* E_LIMIT: the client takes no packet as large as its CONNACK. */
+static err welcome(struct mqtt_conn *c, const struct mqtt_connect *connect, bool is_present, struct str assigned_id)
 {
     const struct config_limits *limits = mqtt_limits(c->mw);
-    struct mqtt_encoder e = mqtt_conn_encoder(c);
+    struct mqtt_encoder encoder = mqtt_conn_encoder(c);
     uint16_t keep_alive = keep_alive_of(c, connect);
     struct mqtt_properties props = {0};
+    err e;
 
     if (limits->topic_alias_maximum)
         mqtt_property_set_number(&props, MQTT_PROPERTY_TOPIC_ALIAS_MAXIMUM, (uint32_t)limits->topic_alias_maximum);
@@ -182,9 +184,13 @@ static void welcome(struct mqtt_conn *c, const struct mqtt_connect *connect, boo
         mqtt_property_set_text(&props, MQTT_PROPERTY_ASSIGNED_CLIENT_IDENTIFIER, assigned_id);
     if (keep_alive != connect->keep_alive)
         mqtt_property_set_number(&props, MQTT_PROPERTY_SERVER_KEEP_ALIVE, keep_alive);
-    mqtt_conn_sent(c, mqtt_connect_encode_connack(&e, is_present, MQTT_REASON_SUCCESS, &props));
+    e = mqtt_connect_encode_connack(&encoder, is_present, MQTT_REASON_SUCCESS, &props);
+    if (e == E_LIMIT)
+        return e;
+    mqtt_conn_sent(c, e);
     mqtt_conn_start_keep_alive(c, keep_alive);
     mqtt_metrics_count(MQTT_COUNT_CONNECTED, 1);
+    return E_OK;
 }
 
 /* On the home worker, with everything known. Takes the principal. */
@@ -224,7 +230,10 @@ static enum handle open_session(struct mqtt_conn *c, const struct mqtt_connect *
     if (!ss)
         return refuse(c, MQTT_REASON_QUOTA_EXCEEDED);
     mqtt_conn_open(c, ss);
-    welcome(c, connect, is_present, str_from(assigned));
+    if (welcome(c, connect, is_present, str_from(assigned)) != E_OK) {
+        mqtt_conn_close(c, false); /* nothing else may be said to it [MQTT-3.1.2-24] */
+        return HANDLE_DONE;
+    }
     LOG_DEBUG(LOG_MQTT, "connect.accepted", F_STR("tenant", ss->principal.tenant->id), F_STR("client", session_client_id(ss)),
               F_INT("version", connect->version), F_INT("session_present", is_present));
     session_pump(ss);

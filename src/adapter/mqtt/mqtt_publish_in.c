@@ -91,37 +91,18 @@ static enum handle wait_for_mailbox(struct mqtt_conn *c)
     return HANDLE_WAIT;
 }
 
-/* An ordinary topic: to the subscribers, and acknowledged. */
-static enum handle publish_plain(struct mqtt_conn *c, const struct mqtt_publish *publish, struct str topic)
+/* With room for it nothing can fail any more. A client that gets its own message sees PUBREC before it, PUBACK behind it: what
+ * it would see of a server that passes a message on when it is released (section 4.3.3), and what clients are used to. */
+static void deliver(struct mqtt_conn *c, const struct mqtt_publish *publish, struct message *m, const struct broker_room *room)
 {
-    struct message *m = message_of(c, publish, topic);
-    err e = m ? E_OK : E_NOMEM;
-
-    if (e == E_OK && publish->qos == 2)
-        e = session_add_incoming(c->ss, publish->packet_id);
-    if (e == E_OK)
-        e = broker_publish(c->mw->shard, m);
-    message_unref(m);
-    if (e == E_AGAIN && publish->qos) {
-        if (publish->qos == 2)
-            (void)session_remove_incoming(c->ss, publish->packet_id);
-        return wait_for_mailbox(c);
-    }
-    mqtt_metrics_in(MQTT_ROUTE_MQTT);
-    if (e == E_AGAIN) {
-        mqtt_metrics_refused(MQTT_ROUTE_MQTT, MQTT_REFUSED_OVERLOADED, 0);
-        return HANDLE_DONE;
-    }
-    if (e != E_OK) {
-        mqtt_pending_refuse(c, MQTT_ROUTE_MQTT, publish->qos, publish->packet_id, PROPERTY_BAG_ON_ERROR_DEFAULT,
-                            MQTT_REFUSED_NO_MEMORY);
-        return HANDLE_DONE;
-    }
-    if (publish->qos == 2)
-        session_find_incoming(c->ss, publish->packet_id)->is_stored = true;
     mqtt_metrics_acknowledged(MQTT_ROUTE_MQTT);
-    mqtt_pending_acknowledge(c, MQTT_ROUTE_MQTT, publish->qos, publish->packet_id);
-    return HANDLE_DONE;
+    if (publish->qos == 2) {
+        session_find_incoming(c->ss, publish->packet_id)->is_stored = true;
+        mqtt_pending_acknowledge(c, MQTT_ROUTE_MQTT, publish->qos, publish->packet_id);
+    }
+    broker_deliver(c->mw->shard, m, room);
+    if (publish->qos == 1)
+        mqtt_pending_acknowledge(c, MQTT_ROUTE_MQTT, publish->qos, publish->packet_id);
 }
 
 static enum handle refuse(struct mqtt_conn *c, const struct mqtt_publish *publish, enum mqtt_refusal why)
@@ -129,6 +110,47 @@ static enum handle refuse(struct mqtt_conn *c, const struct mqtt_publish *publis
     mqtt_metrics_in(MQTT_ROUTE_MQTT);
     mqtt_pending_refuse(c, MQTT_ROUTE_MQTT, publish->qos, publish->packet_id, PROPERTY_BAG_ON_ERROR_DEFAULT, why);
     return HANDLE_DONE;
+}
+
+/* An ordinary topic: to the subscribers, and acknowledged. */
+static enum handle publish_plain(struct mqtt_conn *c, const struct mqtt_publish *publish, struct str topic)
+{
+    struct message *m = message_of(c, publish, topic);
+    struct broker_room room;
+    enum handle handled = HANDLE_DONE;
+    err e = m ? E_OK : E_NOMEM;
+
+    if (e == E_OK && publish->qos == 2)
+        e = session_add_incoming(c->ss, publish->packet_id);
+    if (e == E_OK)
+        e = broker_reserve(c->mw->shard, m, &room);
+    if (e == E_AGAIN && publish->qos == 2)
+        (void)session_remove_incoming(c->ss, publish->packet_id);
+    if (e == E_OK) {
+        mqtt_metrics_in(MQTT_ROUTE_MQTT);
+        deliver(c, publish, m, &room);
+    } else if (e == E_AGAIN && publish->qos) {
+        handled = wait_for_mailbox(c);
+    } else if (e == E_AGAIN) {
+        mqtt_metrics_in(MQTT_ROUTE_MQTT);
+        mqtt_metrics_refused(MQTT_ROUTE_MQTT, MQTT_REFUSED_OVERLOADED, 0);
+    } else {
+        handled = refuse(c, publish, MQTT_REFUSED_NO_MEMORY);
+    }
+    message_unref(m);
+    return handled;
+}
+
+/* Topics whose names mean something else: filters of shared subscriptions (section 4.8.2), and what a server says about itself
+ * (section 4.7.2). Mosquitto's bridges announce themselves there, and are let do it. */
+static bool is_reserved(struct str topic)
+{
+    static const struct str bridge = STR_INIT("$SYS/broker/connection/"), state = STR_INIT("/state");
+
+    if (topic.n > bridge.n + state.n && str_starts_with(topic, bridge) &&
+        str_equal(str_from_offset(topic, topic.n - state.n), state))
+        return false;
+    return str_starts_with(topic, STR("$SYS/")) || str_starts_with(topic, STR("$share/"));
 }
 
 static enum handle route(struct mqtt_conn *c, const struct mqtt_publish *publish, struct str topic)
@@ -143,7 +165,25 @@ static enum handle route(struct mqtt_conn *c, const struct mqtt_publish *publish
     }
     if (publish->topic_levels > mqtt_limits(c->mw)->topic_levels)
         return refuse(c, publish, MQTT_REFUSED_TOO_DEEP);
+    if (is_reserved(topic))
+        return refuse(c, publish, MQTT_REFUSED_FORBIDDEN);
     return publish_plain(c, publish, topic);
+}
+
+/* Sent again: it is delivered once only [MQTT-4.3.3-10]. Without DUP no client may do that [MQTT-3.3.1-1]; one that sends the
+ * same packet a third time on a connection goes round in a circle, and is closed. */
+static enum handle handle_repeated(struct mqtt_conn *c, const struct mqtt_publish *publish, size_t bytes,
+                                   struct incoming *incoming)
+{
+    if (!publish->dup && incoming->repeated_bytes == (uint16_t)bytes) {
+        mqtt_conn_fail(c, MQTT_REASON_PROTOCOL_ERROR);
+        return HANDLE_DONE;
+    }
+    if (!publish->dup)
+        incoming->repeated_bytes = (uint16_t)bytes;
+    if (incoming->is_stored)
+        mqtt_output_ack(c, MQTT_PUBREC, publish->packet_id, MQTT_REASON_SUCCESS);
+    return HANDLE_DONE;
 }
 
 enum handle mqtt_handle_publish(struct mqtt_conn *c, const struct mqtt_frame *frame)
@@ -158,11 +198,8 @@ enum handle mqtt_handle_publish(struct mqtt_conn *c, const struct mqtt_frame *fr
         return HANDLE_DONE;
     }
     incoming = publish.qos == 2 ? session_find_incoming(c->ss, publish.packet_id) : NULL;
-    if (incoming) { /* sent again: it is delivered once only [MQTT-4.3.3-10] */
-        if (incoming->is_stored)
-            mqtt_output_ack(c, MQTT_PUBREC, publish.packet_id, MQTT_REASON_SUCCESS);
-        return HANDLE_DONE;
-    }
+    if (incoming)
+        return handle_repeated(c, &publish, frame->size, incoming);
     if (publish.qos && check_window(c) == HANDLE_WAIT)
         return HANDLE_WAIT;
     if (c->state != MQTT_OPEN || !resolve_alias(c, &publish, &topic))
