@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "http/http_pool.h"
+#include "http/http_reply.h"
 #include "loop/stream.h"
 
 enum phase { PHASE_IDLE, PHASE_HEAD, PHASE_BODY, PHASE_HELD, PHASE_LINGER };
@@ -132,32 +133,6 @@ static void count_received(struct http_conn *c)
     c->has_received = true;
 }
 
-/* Returns the status that was sent, 0 without memory for it. */
-static uint16_t write_response(struct http_conn *c, const struct http_exchange *x, const struct http_response *r, bool closes)
-{
-    bool has_body = x->request.method != HTTP_METHOD_HEAD && r->status != 204 && r->status != 304;
-    struct str body = has_body ? r->body : (struct str){0};
-    enum http1_connection connection = HTTP1_CONNECTION_DEFAULT;
-    char *to = stream_reserve(&c->stream, http1_encoder_bound(r) + body.n);
-    size_t n;
-
-    if (!to)
-        return 0;
-    if (closes)
-        connection = HTTP1_CONNECTION_CLOSE;
-    else if (x->request.minor_version == 0)
-        connection = HTTP1_CONNECTION_KEEP_ALIVE;
-    n = http1_encoder_write(to, r, http_server_date(c->srv), connection);
-    if (n == 0) { /* a handler put a peer's bytes into a header unchecked */
-        LOG_ERROR(LOG_HTTP, "http.response.invalid", F_STR("path", x->request.path), F_INT("status", r->status));
-        return r->n_headers || r->content_type.n ? write_response(c, x, &(struct http_response){.status = 500}, closes) : 0;
-    }
-    if (body.n)
-        memcpy(to + n, body.p, body.n);
-    stream_commit(&c->stream, n + body.n);
-    return r->status;
-}
-
 static void count_answered(struct http_conn *c, uint16_t status)
 {
     const struct http_metrics *m = metrics_of(c);
@@ -172,7 +147,7 @@ static void respond(struct http_exchange *x, const struct http_response *r)
     struct http_conn *c = x->carrier;
     struct http_server *srv = c->srv;
     bool closes = c->must_close || srv->is_draining || !x->request.is_kept_alive, was_held = c->phase == PHASE_HELD;
-    uint16_t status = write_response(c, x, r, closes);
+    uint16_t status = http_reply_write(&c->stream, x, r, closes);
 
     count_answered(c, status);
     c->x = NULL;
@@ -204,20 +179,6 @@ static void refuse(struct http_conn *c, uint16_t status, const char *text, enum 
     http_exchange_respond_error(c->x, status, str_from(text));
 }
 
-static void respond_without_route(struct http_exchange *x)
-{
-    char allow[HTTP_ALLOW_BYTES], body[64];
-    struct http_header header = {STR("Allow"), {allow, http_route_format_allow(x->allowed, allow)}};
-    struct http_response r = {.status = 405, .content_type = STR("application/json"), .headers = &header, .n_headers = 1};
-
-    if (x->allowed == 0) {
-        http_exchange_respond_error(x, 404, STR("there is nothing at this path"));
-        return;
-    }
-    r.body = (struct str){body, http_exchange_format_error(body, sizeof body, STR("the path does not take this method"))};
-    http_exchange_respond(x, &r);
-}
-
 /* ---- requests ---- */
 
 static void on_head(struct http_conn *c, size_t n_unread)
@@ -240,7 +201,7 @@ static void on_head(struct http_conn *c, size_t n_unread)
             end(c, HTTP_CLOSED_ERROR);
     } else { /* RFC 9110 section 10.1.1: the final answer at once; the peer may or may not send the body */
         c->must_close = true;
-        respond_without_route(x);
+        http_reply_without_route(x);
     }
 }
 
@@ -270,7 +231,7 @@ static void dispatch(struct http_conn *c)
     if (x->route)
         x->route->handler(x, x->route->context); /* may have answered: x may be gone */
     else
-        respond_without_route(x);
+        http_reply_without_route(x);
 }
 
 static void begin_request(struct http_conn *c)
