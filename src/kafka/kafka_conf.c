@@ -37,7 +37,7 @@ static const struct preset presets[] = {
     /* An acknowledgement must not wait for a full segment (Nagle), and some time to collect a batch costs less than small
      * batches do. */
     {"socket.nagle.disable", "true"},
-    {"linger.ms", "2"},
+    {"linger.ms", "1"},
 };
 
 struct guard {
