@@ -88,8 +88,17 @@ static void on_topics(struct mail *m)
         stop(s);
         return;
     }
+    mqtt_adapter_start(s->mqtt, &s->mqtt_started, &s->loop.mailbox);
+}
+
+/* Only now: whoever has read the line may connect at once. */
+static void on_mqtt_started(struct mail *m)
+{
+    struct server *s = CONTAINER_OF(m, struct server, mqtt_started);
+
+    if (s->state != SERVER_STARTING)
+        return;
     s->state = SERVER_READY;
-    mqtt_adapter_start(s->mqtt);
     LOG_INFO(LOG_MAIN, "ready", F_INT("workers", s->workers.n), F_INT("tenants", registry_tenant_count(s->registry)));
     print_ready(s);
 }
@@ -223,6 +232,7 @@ err server_init(struct server *s, struct config *config, struct errinfo *ei)
         .config = config,
         .signals = {.fd = -1},
         .drain_timer = {.on_timer = on_drain_timeout},
+        .mqtt_started = {.on_mail = on_mqtt_started},
         .mqtt_drained = {.on_mail = on_mqtt_drained},
         .kafka_drain = {.mail = {.on_mail = on_kafka_drained}, .home = &s->loop.mailbox},
         .topics = {.mail = {.on_mail = on_topics}, .home = &s->loop.mailbox},

@@ -26,7 +26,7 @@ struct server {
     struct io signals;
     sigset_t old_mask;
     struct timer drain_timer;
-    struct mail mqtt_drained;
+    struct mail mqtt_started, mqtt_drained;
     struct kafka_drain kafka_drain;
     struct kafka_topics topics;
     struct str *topic_names; /* owned, each text too */

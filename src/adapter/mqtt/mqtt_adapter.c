@@ -61,6 +61,7 @@ err mqtt_adapter_open(const struct mqtt_adapter_settings *settings, struct mqtt_
     config_ref(settings->config);
     registry_ref(settings->registry);
     a->n_workers = settings->workers->n;
+    atomic_init(&a->n_unstarted, a->n_workers);
     atomic_init(&a->n_undrained, a->n_workers);
     a->broker = broker_new(settings->workers, &limits, &hooks);
     a->workers = mem_alloc_zero(MEM_ADAPTER, a->n_workers * sizeof *a->workers);
@@ -76,8 +77,10 @@ err mqtt_adapter_open(const struct mqtt_adapter_settings *settings, struct mqtt_
     return E_OK;
 }
 
-void mqtt_adapter_start(struct mqtt_adapter *a)
+void mqtt_adapter_start(struct mqtt_adapter *a, struct mail *done, struct mailbox *home)
 {
+    a->started = done;
+    a->started_home = home;
     for (unsigned i = 0; i < a->n_workers; i++)
         mailbox_post(&a->workers[i].worker->loop.mailbox, &a->workers[i].start);
 }

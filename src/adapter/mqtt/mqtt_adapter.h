@@ -27,8 +27,9 @@ struct mqtt_adapter_settings {
 MUST_USE err mqtt_adapter_open(const struct mqtt_adapter_settings *settings, struct mqtt_adapter **out_adapter,
                                struct errinfo *ei);
 
-/* Begins to accept, on all workers. Any thread, once, after they have started. */
-void mqtt_adapter_start(struct mqtt_adapter *a);
+/* Begins to accept, on all workers. `done` (its on_mail set by the caller) is posted to `home` when every listener of every
+ * worker listens. Any thread, once, after the workers have started. */
+void mqtt_adapter_start(struct mqtt_adapter *a, struct mail *done, struct mailbox *home);
 
 /* The address of listener `index` of the configuration, as bound, into `text`. Any thread, before the drain. */
 void mqtt_adapter_name(const struct mqtt_adapter *a, size_t index, char *text, size_t size);

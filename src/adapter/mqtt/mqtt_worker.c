@@ -117,9 +117,12 @@ static void on_drain(struct mail *m)
 static void on_start(struct mail *m)
 {
     struct mqtt_worker *mw = CONTAINER_OF(m, struct mqtt_worker, start);
+    struct mqtt_adapter *a = mw->adapter;
 
     for (size_t i = 0; i < mqtt_config(mw)->listener_count; i++)
         ASSERT(mw->is_draining || listener_start(&mw->listeners[i].listener, NULL) == E_OK);
+    if (atomic_fetch_sub(&a->n_unstarted, 1) == 1)
+        mailbox_post(a->started_home, a->started);
 }
 
 void mqtt_worker_init(struct mqtt_worker *mw, struct mqtt_adapter *a, struct worker *w)

@@ -49,7 +49,9 @@ struct mqtt_adapter {
     struct mqtt_worker *workers;
     unsigned n_workers;
     atomic_uint n_connections; /* of all workers, for the limit */
-    atomic_uint n_undrained;
+    atomic_uint n_unstarted, n_undrained;
+    struct mail *started;
+    struct mailbox *started_home;
     struct mail *drained;
     struct mailbox *drained_home;
 };
