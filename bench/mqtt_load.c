@@ -1,0 +1,432 @@
+/* mqtt_load: loads an MQTT server on this machine and prints what it saw as one line of JSON. One thread.
+ *
+ *   publish  N connections publish; done when all is acknowledged. --rate sends at a pace instead of as fast as the window allows
+ *   fanout   one publishes, N subscribers get each message
+ *   pairs    N publish, each to one subscriber of its own
+ *   idle     N connect, one after the other with --dialing at a time, and do nothing: connects a second, and the anonymous
+ *            resident memory of --server-pid that each of them costs
+ *
+ * In fanout and pairs a message is in the window until it has been delivered, so that a server which may drop what its
+ * subscribers cannot take (QoS 0) is not made to. Exit status: 0, 1 when something was lost, 2 usage. */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "latency.h"
+#include "load_client.h"
+
+#define NS_PER_S 1000000000ull
+
+enum {
+    TICK_MS = 1,
+    STALL_S = 15,                /* without any progress for so long, the rest is lost */
+    SETTLE_MS = 500,             /* before memory is read */
+    CLIENTS_PER_SOURCE = 20000,  /* a loopback address has 28,000 ports */
+    UNBOUNDED_OUTPUT = 64 << 10, /* QoS 0 without receipts: what may wait for the server */
+    NAME_BYTES = 256,
+};
+
+enum mode { MODE_PUBLISH, MODE_FANOUT, MODE_PAIRS, MODE_IDLE, MODES };
+
+static const char *const mode_names[MODES] = {"publish", "fanout", "pairs", "idle"};
+
+struct options {
+    enum mode mode;
+    uint64_t port, connections, window, qos, size, seconds, count, rate, dialing, keep_alive, server_pid;
+    const char *topic, *user, *password;
+};
+
+enum phase { PHASE_CONNECT, PHASE_SETTLE, PHASE_RUN, PHASE_FINISH };
+
+struct load {
+    struct loop loop;
+    struct timer tick;
+    struct options o;
+    struct load_client *clients; /* subscribers, then publishers */
+    size_t n_subscribers, n_clients, n_opened, n_ready, n_lost;
+    size_t next; /* with a rate: whose turn it is */
+    enum phase phase;
+    uint64_t begin_ns, last_ns; /* of the phase; of the last progress */
+    uint64_t sent;
+    long memory_before;
+    struct latency latency;
+};
+
+/* Replaces `%d` by a number: client `index` of a pattern. */
+static void expand(const char *pattern, size_t index, char out[NAME_BYTES])
+{
+    const char *mark = strstr(pattern, "%d");
+
+    if (mark)
+        snprintf(out, NAME_BYTES, "%.*s%zu%s", (int)(mark - pattern), pattern, index, mark + 2);
+    else
+        snprintf(out, NAME_BYTES, "%s", pattern);
+}
+
+/* Bytes of anonymous resident memory: what a connection costs, without mapped files. */
+static long anonymous_memory(uint64_t pid)
+{
+    char path[NAME_BYTES], line[NAME_BYTES];
+    long kib = 0;
+    FILE *f;
+
+    snprintf(path, sizeof path, "/proc/%llu/status", (unsigned long long)pid);
+    f = pid ? fopen(path, "re") : NULL;
+    if (!f)
+        return 0;
+    while (fgets(line, sizeof line, f))
+        if (strncmp(line, "RssAnon:", 8) == 0)
+            kib = strtol(line + 8, NULL, 10);
+    fclose(f);
+    return kib * 1024;
+}
+
+static struct load_client *publisher(struct load *ld, size_t index)
+{
+    return &ld->clients[ld->n_subscribers + index];
+}
+
+static size_t publisher_count(const struct load *ld)
+{
+    return ld->n_clients - ld->n_subscribers;
+}
+
+static uint64_t sum_received(const struct load *ld)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < ld->n_subscribers; i++)
+        n += ld->clients[i].received;
+    return n;
+}
+
+/* How many messages of a publisher have come to their end. */
+static uint32_t finished(const struct load *ld, const struct load_client *lc)
+{
+    size_t index = (size_t)(lc - ld->clients) - ld->n_subscribers;
+    uint32_t acknowledged = ld->o.qos ? lc->acknowledged : lc->sent, delivered = lc->sent;
+
+    if (ld->o.mode == MODE_PAIRS)
+        delivered = ld->clients[index].received;
+    else if (ld->o.mode == MODE_FANOUT)
+        delivered = (uint32_t)(sum_received(ld) / ld->n_subscribers);
+    return acknowledged < delivered ? acknowledged : delivered;
+}
+
+static void publish(struct load *ld, struct load_client *lc, uint64_t time_ns)
+{
+    load_client_publish(lc, time_ns);
+    ld->sent++;
+}
+
+/* Whether a publisher may send one more. */
+static bool has_room(const struct load *ld, const struct load_client *lc)
+{
+    if (ld->o.count && ld->sent >= ld->o.count)
+        return false;
+    if (ld->o.mode == MODE_PUBLISH && ld->o.qos == 0)
+        return stream_pending(&lc->stream) < UNBOUNDED_OUTPUT;
+    return lc->sent - finished(ld, lc) < ld->o.window;
+}
+
+/* Fills a publisher's window. */
+static void pump(struct load *ld, struct load_client *lc)
+{
+    uint64_t now_ns = latency_clock_ns();
+
+    if (ld->phase != PHASE_RUN || ld->o.rate || !lc->is_ready)
+        return;
+    while (has_room(ld, lc))
+        publish(ld, lc, now_ns);
+}
+
+/* Sends what is due at this time; latency counts from when it was due, not from when this process got round to it. */
+static void keep_pace(struct load *ld, uint64_t now_ns)
+{
+    uint64_t due = (uint64_t)((double)(now_ns - ld->begin_ns) / (double)NS_PER_S * (double)ld->o.rate);
+
+    if (ld->o.count && due > ld->o.count)
+        due = ld->o.count;
+    while (ld->sent < due) {
+        struct load_client *lc = publisher(ld, ld->next++ % publisher_count(ld));
+
+        if (lc->sent - finished(ld, lc) >= LOAD_CLIENT_MAX_WINDOW)
+            return;
+        publish(ld, lc, ld->begin_ns + ld->sent * NS_PER_S / ld->o.rate);
+    }
+}
+
+static void enter(struct load *ld, enum phase phase)
+{
+    ld->phase = phase;
+    ld->begin_ns = ld->last_ns = latency_clock_ns();
+}
+
+static void on_acknowledged(struct load_client *lc, uint64_t waited_ns)
+{
+    struct load *ld = lc->owner;
+
+    if (ld->o.mode == MODE_PUBLISH)
+        latency_add(&ld->latency, waited_ns);
+}
+
+static void on_message(struct load_client *lc, uint64_t sent_ns)
+{
+    struct load *ld = lc->owner;
+
+    latency_add(&ld->latency, latency_clock_ns() - sent_ns);
+}
+
+static void on_batch(struct load_client *lc)
+{
+    struct load *ld = lc->owner;
+    size_t index = (size_t)(lc - ld->clients);
+
+    ld->last_ns = latency_clock_ns();
+    if (ld->phase != PHASE_RUN)
+        return;
+    if (index >= ld->n_subscribers)
+        pump(ld, lc);
+    else
+        pump(ld, publisher(ld, ld->o.mode == MODE_PAIRS ? index : 0));
+}
+
+static void on_lost(struct load_client *lc, const char *why)
+{
+    struct load *ld = lc->owner;
+
+    if (ld->n_lost++ == 0)
+        fprintf(stderr, "mqtt_load: connection %zu lost: %s\n", (size_t)(lc - ld->clients), why);
+    if (ld->phase == PHASE_CONNECT)
+        loop_stop(&ld->loop);
+}
+
+static void on_ready(struct load_client *lc);
+
+static const struct load_client_ops client_ops = {
+    .on_ready = on_ready,
+    .on_acknowledged = on_acknowledged,
+    .on_message = on_message,
+    .on_batch = on_batch,
+    .on_lost = on_lost,
+};
+
+static void open_client(struct load *ld, size_t at)
+{
+    struct load_client *lc = &ld->clients[at];
+    bool is_subscriber = at < ld->n_subscribers;
+    size_t index = is_subscriber ? at : at - ld->n_subscribers;
+    char id[LOAD_CLIENT_ID_BYTES], topic[NAME_BYTES], user[NAME_BYTES];
+    struct load_client_login login = {.client_id = id, .keep_alive_s = (uint16_t)ld->o.keep_alive};
+
+    snprintf(id, sizeof id, "%c%d-%zu", is_subscriber ? 's' : 'p', (int)getpid(), index);
+    expand(ld->o.topic, ld->o.mode == MODE_FANOUT ? 0 : index, topic);
+    if (ld->o.user) {
+        expand(ld->o.user, index, user);
+        login.user = user;
+        login.password = ld->o.password;
+    }
+    lc->owner = ld;
+    if (!is_subscriber && ld->o.mode != MODE_IDLE)
+        load_client_prepare(lc, topic, (uint8_t)ld->o.qos, (uint32_t)ld->o.size);
+    if (load_client_open(lc, &ld->loop, &client_ops, (uint16_t)ld->o.port, (uint8_t)(1 + at / CLIENTS_PER_SOURCE), &login,
+                         is_subscriber ? mem_copy_text(MEM_TEST, topic, strlen(topic)) : NULL, (uint8_t)ld->o.qos) != E_OK)
+        on_lost(lc, "cannot connect");
+}
+
+/* Keeps a number of connections under way. Subscribers come first and are all there before the first publisher is. */
+static void open_more(struct load *ld)
+{
+    size_t wanted = ld->n_ready + ld->o.dialing;
+
+    if (ld->n_ready < ld->n_subscribers && wanted > ld->n_subscribers)
+        wanted = ld->n_subscribers;
+    while (ld->n_opened < wanted && ld->n_opened < ld->n_clients && !ld->n_lost)
+        open_client(ld, ld->n_opened++);
+}
+
+static void print_idle(const struct load *ld, double seconds)
+{
+    long after = anonymous_memory(ld->o.server_pid);
+
+    printf("{\"mode\": \"idle\", \"connections\": %zu, \"seconds\": %.3f, \"connects_per_s\": %.0f, \"anonymous_before\": %ld, "
+           "\"anonymous_after\": %ld, \"bytes_per_connection\": %.0f}\n",
+           ld->n_ready, seconds, (double)ld->n_ready / seconds, ld->memory_before, after,
+           (double)(after - ld->memory_before) / (double)ld->n_ready);
+}
+
+static void on_ready(struct load_client *lc)
+{
+    struct load *ld = lc->owner;
+
+    ld->n_ready++;
+    ld->last_ns = latency_clock_ns();
+    if (ld->n_ready < ld->n_clients) {
+        open_more(ld);
+        return;
+    }
+    if (ld->o.mode == MODE_IDLE) {
+        ld->phase = PHASE_SETTLE;
+        return;
+    }
+    enter(ld, PHASE_RUN);
+    for (size_t i = 0; i < publisher_count(ld); i++)
+        pump(ld, publisher(ld, i));
+}
+
+static bool is_all_finished(const struct load *ld)
+{
+    for (size_t i = ld->n_subscribers; i < ld->n_clients; i++)
+        if (finished(ld, &ld->clients[i]) < ld->clients[i].sent || stream_pending(&ld->clients[i].stream))
+            return false;
+    return true;
+}
+
+static bool is_time_up(const struct load *ld, uint64_t now_ns)
+{
+    return ld->o.count ? ld->sent >= ld->o.count : now_ns - ld->begin_ns >= ld->o.seconds * NS_PER_S;
+}
+
+static void on_tick(struct timer *t)
+{
+    struct load *ld = CONTAINER_OF(t, struct load, tick);
+    uint64_t now_ns = latency_clock_ns();
+
+    if (ld->phase == PHASE_RUN && ld->o.rate)
+        keep_pace(ld, now_ns);
+    if (ld->phase == PHASE_RUN && is_time_up(ld, now_ns))
+        ld->phase = PHASE_FINISH;
+    if ((ld->phase == PHASE_FINISH && is_all_finished(ld)) || now_ns - ld->last_ns > STALL_S * NS_PER_S)
+        loop_stop(&ld->loop);
+    if (ld->phase == PHASE_SETTLE && now_ns - ld->last_ns > SETTLE_MS * NS_PER_S / 1000)
+        loop_stop(&ld->loop);
+    wheel_start(&ld->loop.wheel, t, TICK_MS);
+}
+
+static int report(const struct load *ld)
+{
+    uint64_t acknowledged = 0, delivered = sum_received(ld), expected = 0;
+    double seconds = (double)(ld->last_ns - ld->begin_ns) / (double)NS_PER_S;
+
+    if (ld->o.mode == MODE_IDLE) {
+        print_idle(ld, seconds);
+        return ld->n_ready < ld->n_clients || ld->n_lost;
+    }
+    for (size_t i = ld->n_subscribers; i < ld->n_clients; i++)
+        acknowledged += ld->o.qos ? ld->clients[i].acknowledged : ld->clients[i].sent;
+    expected = ld->o.mode == MODE_FANOUT ? ld->sent * ld->n_subscribers : ld->o.mode == MODE_PAIRS ? ld->sent : 0;
+    printf("{\"mode\": \"%s\", \"connections\": %zu, \"qos\": %llu, \"size\": %llu, \"window\": %llu, \"sent\": %llu, "
+           "\"acknowledged\": %llu, \"delivered\": %llu, \"expected\": %llu, \"lost_connections\": %zu, \"seconds\": %.3f, "
+           "\"rate\": %.0f, ",
+           mode_names[ld->o.mode], ld->n_clients, (unsigned long long)ld->o.qos, (unsigned long long)ld->o.size,
+           (unsigned long long)ld->o.window, (unsigned long long)ld->sent, (unsigned long long)acknowledged,
+           (unsigned long long)delivered, (unsigned long long)expected, ld->n_lost, seconds,
+           (double)(ld->n_subscribers ? delivered : acknowledged) / seconds);
+    latency_print(&ld->latency);
+    printf("}\n");
+    return acknowledged < ld->sent || delivered < expected || ld->n_lost || ld->n_ready < ld->n_clients;
+}
+
+static int run(struct load *ld)
+{
+    struct rlimit files;
+    int status;
+
+    getrlimit(RLIMIT_NOFILE, &files);
+    files.rlim_cur = files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &files);
+    if (loop_init(&ld->loop, 0, NULL) != E_OK)
+        return 1;
+    ld->n_subscribers = ld->o.mode == MODE_FANOUT || ld->o.mode == MODE_PAIRS ? ld->o.connections : 0;
+    ld->n_clients = ld->n_subscribers + (ld->o.mode == MODE_FANOUT ? 1 : ld->o.connections);
+    ld->clients = mem_alloc_zero(MEM_TEST, ld->n_clients * sizeof *ld->clients);
+    ld->memory_before = anonymous_memory(ld->o.server_pid);
+    ld->tick.on_timer = on_tick;
+    wheel_start(&ld->loop.wheel, &ld->tick, TICK_MS);
+    enter(ld, PHASE_CONNECT);
+    open_more(ld);
+    loop_run(&ld->loop);
+    status = report(ld);
+    for (size_t i = 0; i < ld->n_clients; i++) {
+        mem_free(MEM_TEST, (char *)(uintptr_t)ld->clients[i].filter);
+        load_client_free(&ld->clients[i]);
+    }
+    mem_free(MEM_TEST, ld->clients);
+    loop_fini(&ld->loop);
+    return status;
+}
+
+static int usage(void)
+{
+    fprintf(stderr,
+            "usage: mqtt_load publish|fanout|pairs|idle --port P [--connections N] [--window N] [--qos 0|1|2] [--size BYTES]\n"
+            "  [--seconds N | --count MESSAGES] [--rate MESSAGES/S] [--dialing N] [--keep-alive S] [--server-pid PID]\n"
+            "  [--topic T] [--user U] [--password P]     (%%d in topic and user: the number of the connection)\n");
+    return 2;
+}
+
+/* Numbers: where they go and what is allowed. */
+struct number {
+    const char *name;
+    uint64_t *to;
+    uint64_t min, max;
+};
+
+static bool parse(struct options *o, int argc, char **argv)
+{
+    const struct number numbers[] = {
+        {"port", &o->port, 1, UINT16_MAX},
+        {"connections", &o->connections, 1, 10000000},
+        {"window", &o->window, 1, LOAD_CLIENT_MAX_WINDOW - 1},
+        {"qos", &o->qos, 0, 2},
+        {"size", &o->size, LOAD_CLIENT_MIN_PAYLOAD, 1 << 20},
+        {"seconds", &o->seconds, 1, 86400},
+        {"count", &o->count, 1, UINT32_MAX},
+        {"rate", &o->rate, 0, 10000000},
+        {"dialing", &o->dialing, 1, 4096},
+        {"keep-alive", &o->keep_alive, 0, UINT16_MAX},
+        {"server-pid", &o->server_pid, 1, UINT32_MAX},
+    };
+    const struct {
+        const char *name;
+        const char **to;
+    } texts[] = {{"topic", &o->topic}, {"user", &o->user}, {"password", &o->password}};
+    struct option longs[ARRAY_LEN(numbers) + ARRAY_LEN(texts) + 1] = {0};
+    int at, c;
+
+    for (size_t i = 0; i < ARRAY_LEN(longs) - 1; i++)
+        longs[i] = (struct option){i < ARRAY_LEN(numbers) ? numbers[i].name : texts[i - ARRAY_LEN(numbers)].name,
+                                   required_argument, NULL, 'x'};
+    while (o->mode < MODES && strcmp(argv[1], mode_names[o->mode]) != 0)
+        o->mode++;
+    optind = 2;
+    while ((c = getopt_long(argc, argv, "", longs, &at)) == 'x') {
+        if ((size_t)at >= ARRAY_LEN(numbers))
+            *texts[(size_t)at - ARRAY_LEN(numbers)].to = optarg;
+        else if (!str_to_u64(str_from(optarg), numbers[at].max, numbers[at].to) || *numbers[at].to < numbers[at].min)
+            return false;
+    }
+    return c == -1 && optind == argc && o->mode < MODES && o->port;
+}
+
+int main(int argc, char **argv)
+{
+    static struct load ld = {.o = {
+                                 .connections = 50,
+                                 .window = 100,
+                                 .qos = 1,
+                                 .size = 100,
+                                 .seconds = 3,
+                                 .dialing = 100,
+                                 .topic = "load/%d",
+                             }};
+
+    if (argc < 2 || !parse(&ld.o, argc, argv))
+        return usage();
+    return run(&ld);
+}
