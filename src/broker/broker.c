@@ -122,9 +122,11 @@ static void deliver_here(struct shard *shard, struct message *m)
     struct subscriptions *subs = &shard->subscriptions;
 
     if (m->retain && retained_set(&shard->retained, m) != E_OK)
+        broker_count(BROKER_RETAINED_LOST, 1);
+    if (subscriptions_match(subs, m) != E_OK) { /* nobody knows how many were left out */
+        broker_count(BROKER_MATCHED, 1);
         broker_count(BROKER_DROPPED_NO_MEMORY, 1);
-    if (subscriptions_match(subs, m) != E_OK)
-        broker_count(BROKER_DROPPED_NO_MEMORY, 1);
+    }
     /* Delivering may close a connection and publish its will, but only at the end of the turn: the matches stay valid. */
     for (uint32_t i = 0; i < subs->n_matches; i++)
         deliver_match(subs, &subs->matches[i], m);

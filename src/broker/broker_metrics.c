@@ -24,10 +24,12 @@ struct metric broker_metrics[BROKER_METRICS] = {
     [BROKER_DROPPED_EXPIRED] = DROPPED("expired"),
     [BROKER_DROPPED_SESSION_END] = DROPPED("session_end"),
     [BROKER_DROPPED_NO_MEMORY] = DROPPED("no_memory"),
-    [BROKER_DROPPED_MAILBOX_FULL] = DROPPED("mailbox_full"),
     [BROKER_SESSIONS] = {.name = "millrace_sessions", .help = "Sessions, connected or not", .kind = METRIC_GAUGE},
     [BROKER_SUBSCRIPTIONS] = {.name = "millrace_subscriptions", .help = "Subscriptions of all sessions", .kind = METRIC_GAUGE},
     [BROKER_TAKEOVERS] = {.name = "millrace_session_takeovers_total",
                           .help = "Connections closed because their client connected again",
                           .kind = METRIC_COUNTER},
+    [BROKER_RETAINED_LOST] = {.name = "millrace_retained_lost_total",
+                              .help = "Retained messages that a worker had no memory to keep",
+                              .kind = METRIC_COUNTER},
 };

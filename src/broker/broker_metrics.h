@@ -1,4 +1,5 @@
-/* broker_metrics: what the broker counts: delivered = what reached a client's output; dropped, by reason, else. */
+/* broker_metrics: what the broker counts. The ledger of deliveries balances at every moment: matched = acknowledged + dropped (by
+ * reason) + queued. */
 #pragma once
 
 #include "obs/metrics.h"
@@ -12,13 +13,13 @@ enum broker_metric {
     BROKER_DROPPED_EXPIRED,
     BROKER_DROPPED_SESSION_END, /* was queued or in flight when its session ended */
     BROKER_DROPPED_NO_MEMORY,
-    BROKER_DROPPED_MAILBOX_FULL, /* a will for which another worker had no room */
     BROKER_ACKNOWLEDGED,
     BROKER_QUEUED,
     BROKER_MATCHED,
     BROKER_SESSIONS,
     BROKER_SUBSCRIPTIONS,
     BROKER_TAKEOVERS,
+    BROKER_RETAINED_LOST, /* a worker had no memory for it */
     BROKER_METRICS,
 };
 

@@ -29,8 +29,6 @@ struct link_ops {
     err (*publish)(struct link *link, const struct link_publish *p);
     /* Sends a PUBREL; always accepted, a few bytes for a message that had room. */
     void (*pubrel)(struct link *link, uint16_t packet_id);
-    /* Answers an incoming QoS 2 message whose outcome came after its own connection had gone. */
-    void (*pubrec)(struct link *link, uint16_t packet_id, bool is_stored);
     /* The session now belongs to another connection, or was ended from outside: the link must close and never touch the
      * session again. */
     void (*taken_over)(struct link *link);

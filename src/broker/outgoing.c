@@ -7,7 +7,7 @@
 #include "broker/shard.h"
 #include "core/message.h"
 
-enum { PACKET_IDS = UINT16_MAX };
+enum { PACKET_IDS = UINT16_MAX + 1 /* 0, which is none, included */ };
 
 static struct outgoing *from_link(struct list *link)
 {
@@ -58,16 +58,17 @@ static struct outgoing *find_in_flight(struct session *ss, uint16_t packet_id)
     return NULL;
 }
 
-/* An identifier that is not in flight [MQTT-2.2.1-4]. They are given out in a circle; only when the oldest in flight has been
- * lapped can the next one be in use, and then the list is searched. */
+/* An identifier that is not in flight [MQTT-2.2.1-4]. They are given out in a circle, which the counter's own end does not
+ * disturb; only when the oldest in flight has been lapped can the next one be in use, and then the list is searched. */
 static void assign_packet_id(struct session *ss, struct outgoing *out)
 {
-    bool is_lapped = !list_is_empty(&ss->in_flight) && ss->n_assigned - from_link(ss->in_flight.next)->serial >= PACKET_IDS;
+    /* The number that comes next may be the one of 0, which is passed over. */
+    bool is_lapped = !list_is_empty(&ss->in_flight) && ss->n_assigned + 2 - from_link(ss->in_flight.next)->serial >= PACKET_IDS;
 
     do
-        out->packet_id = (uint16_t)(ss->n_assigned++ % PACKET_IDS + 1);
-    while (is_lapped && find_in_flight(ss, out->packet_id));
-    out->serial = ss->n_assigned - 1;
+        out->packet_id = (uint16_t)++ss->n_assigned;
+    while (out->packet_id == 0 || (is_lapped && find_in_flight(ss, out->packet_id)));
+    out->serial = ss->n_assigned;
 }
 
 static err publish(struct session *ss, const struct outgoing *out, uint32_t expiry_left_s)
@@ -176,8 +177,9 @@ static bool send_first(struct session *ss)
 {
     struct outgoing *out = from_link(ss->queued.next);
     size_t bytes = message_size(out->message);
+    bool is_in_flight = false;
     uint32_t left_s;
-    err e = E_OK;
+    err e;
 
     if (out->qos > 0 && ss->n_in_flight >= ss->window)
         return false;
@@ -193,10 +195,12 @@ static bool send_first(struct session *ss)
             count_dropped(e);
         else if (out->qos == 0)
             broker_count(BROKER_ACKNOWLEDGED, 1);
+        else
+            is_in_flight = true;
     }
     ss->n_queued--;
     ss->queued_bytes -= (uint32_t)bytes;
-    if (out->packet_id && e == E_OK)
+    if (is_in_flight)
         to_in_flight(ss, out);
     else
         set_free(ss, out);

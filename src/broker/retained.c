@@ -2,17 +2,18 @@
 
 #include "base/check.h"
 #include "core/message.h"
-#include "loop/loop.h"
 
-/* A deletion is remembered for this long; mail between workers takes far less. */
-enum { DELETED_MS = 10000 };
+enum {
+    MS_PER_S = 1000,
+    DELETED_MS = 10000, /* a deletion is remembered for this long; mail between workers takes far less */
+};
 
 /* What a node's value is: the message, or with an empty payload the memory of its deletion. */
 struct held {
     struct message *message;
     struct topic_node *node;
-    struct list link; /* of deletions */
-    uint64_t deleted_ms;
+    struct retained *retained;
+    struct timer timer; /* runs when it is to be forgotten */
 };
 
 static bool is_deleted(const struct held *held)
@@ -20,48 +21,58 @@ static bool is_deleted(const struct held *held)
     return held->message->payload.n == 0;
 }
 
-/* What the held message counts for, taken out or put in. */
-static void account(struct retained *r, struct held *held, bool add)
+/* Lets go of the message, if there is one. */
+static void empty(struct held *held)
 {
-    size_t bytes = message_size(held->message);
+    struct retained *r = held->retained;
 
-    if (is_deleted(held))
+    wheel_stop(&held->timer);
+    if (!held->message)
         return;
-    r->n_messages += add ? 1 : (size_t)-1;
-    r->bytes += add ? bytes : 0 - bytes;
+    *(is_deleted(held) ? &r->n_deleted : &r->n_messages) -= 1;
+    r->bytes -= message_size(held->message);
+    message_unref(held->message);
+    held->message = NULL;
 }
 
-static void forget(struct retained *r, struct held *held)
+static void forget(struct held *held)
 {
+    struct retained *r = held->retained;
     struct topic_node *node = held->node;
 
-    list_remove(&held->link);
-    account(r, held, false);
-    message_unref(held->message);
+    empty(held);
     mem_free(MEM_BROKER, held);
     node->value = NULL;
     topic_tree_prune(&r->tree, node);
 }
 
-static void on_sweep(struct timer *t)
+/* An expiry can be longer than a timer. */
+static void wait_to_forget(struct held *held)
 {
-    struct retained *r = CONTAINER_OF(t, struct retained, sweep);
+    struct wheel *wheel = held->retained->wheel;
+    const struct message *m = held->message;
+    uint64_t due_ms = m->received_ms + (uint64_t)m->expiry_s * MS_PER_S;
 
-    while (!list_is_empty(&r->deleted)) {
-        struct held *oldest = CONTAINER_OF(r->deleted.next, struct held, link);
+    if (is_deleted(held))
+        wheel_start(wheel, &held->timer, DELETED_MS);
+    else if (m->has_expiry)
+        wheel_start(wheel, &held->timer, due_ms > wheel->clock_ms ? due_ms - wheel->clock_ms : 0);
+}
 
-        if (oldest->deleted_ms + DELETED_MS > r->wheel->now_ms) {
-            wheel_start(r->wheel, t, oldest->deleted_ms + DELETED_MS - r->wheel->now_ms);
-            return;
-        }
-        forget(r, oldest);
-    }
+static void on_timer(struct timer *t)
+{
+    struct held *held = CONTAINER_OF(t, struct held, timer);
+    uint32_t left_s;
+
+    if (is_deleted(held) || !message_is_alive(held->message, held->retained->wheel->clock_ms, &left_s))
+        forget(held);
+    else
+        wait_to_forget(held);
 }
 
 void retained_init(struct retained *r, struct wheel *wheel)
 {
-    *r = (struct retained){.wheel = wheel, .sweep = {.on_timer = on_sweep}};
-    list_init(&r->deleted);
+    *r = (struct retained){.wheel = wheel};
 }
 
 void retained_fini(struct retained *r)
@@ -69,24 +80,22 @@ void retained_fini(struct retained *r)
     uint32_t cursor = 0;
     struct topic_node *node;
 
-    wheel_stop(&r->sweep);
     while ((node = map_next(&r->tree.edges, &cursor))) {
-        struct held *held = node->value;
-
-        if (held)
-            message_unref(held->message);
-        mem_free(MEM_BROKER, held);
+        if (!node->value)
+            continue;
+        empty(node->value);
+        mem_free(MEM_BROKER, node->value);
     }
     topic_tree_free(&r->tree);
 }
 
-static struct held *held_new(struct topic_node *node)
+static struct held *held_new(struct retained *r, struct topic_node *node)
 {
     struct held *held = mem_try_alloc(MEM_BROKER, sizeof *held);
 
     if (!held)
         return NULL;
-    *held = (struct held){.node = node};
+    *held = (struct held){.node = node, .retained = r, .timer = {.on_timer = on_timer}};
     node->value = held;
     return held;
 }
@@ -98,25 +107,17 @@ err retained_set(struct retained *r, struct message *m)
 
     if (!node)
         return E_NOMEM;
-    if (!held && !(held = held_new(node))) {
+    if (!held && !(held = held_new(r, node))) {
         topic_tree_prune(&r->tree, node);
         return E_NOMEM;
     }
-    if (held->message) {
-        if (held->message->sequence > m->sequence)
-            return E_OK;
-        account(r, held, false);
-        message_unref(held->message);
-    }
+    if (held->message && held->message->sequence > m->sequence)
+        return E_OK;
+    empty(held);
     held->message = message_ref(m);
-    account(r, held, true);
-    list_remove(&held->link);
-    if (is_deleted(held)) {
-        held->deleted_ms = r->wheel->now_ms;
-        list_push(&r->deleted, &held->link);
-        if (!wheel_is_set(&r->sweep))
-            wheel_start(r->wheel, &r->sweep, DELETED_MS);
-    }
+    *(is_deleted(held) ? &r->n_deleted : &r->n_messages) += 1;
+    r->bytes += message_size(m);
+    wait_to_forget(held);
     return E_OK;
 }
 

@@ -1,12 +1,12 @@
 /* retained: the retained messages of all tenants (MQTT 5.0 section 3.3.1.3), as one worker sees them. Every worker holds an
  * index of its own; the messages are shared. Sets reach every worker by mail in no common order, so the higher sequence
- * number wins, and a deletion is remembered for a while lest an older set brings the message back. One thread. */
+ * number wins, and a deletion is remembered for a while lest an older set brings the message back. A message that expires is
+ * forgotten then. One thread. */
 #pragma once
 
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/list.h"
 #include "broker/topic_tree.h"
 #include "loop/wheel.h"
 
@@ -15,10 +15,8 @@ struct message;
 struct retained {
     struct topic_tree tree;
     struct wheel *wheel;
-    struct timer sweep; /* forgets deletions */
-    struct list deleted;
-    size_t n_messages;
-    size_t bytes;
+    size_t n_messages, n_deleted; /* what is held: messages, and memories of deletions */
+    size_t bytes;                 /* of the messages of both */
 };
 
 void retained_init(struct retained *r, struct wheel *wheel);

@@ -218,7 +218,9 @@ struct session *session_attach(struct shard *shard, const struct session_request
     ss->will_delay_s = request->will_delay_s;
     ss->origin = request->origin;
     for (uint16_t i = 0; i < ss->n_incoming; i++)
-        ss->incoming[i].repeated_bytes = 0;
+        ss->incoming[i] =
+            (struct incoming){.packet_id = ss->incoming[i].packet_id, .is_stored = ss->incoming[i].is_stored, .is_inherited = true};
+    ss->n_inherited = ss->n_incoming;
     outgoing_resume(ss);
     return ss;
 }
@@ -255,7 +257,8 @@ struct incoming *session_find_incoming(struct session *ss, uint16_t packet_id)
 err session_add_incoming(struct session *ss, uint16_t packet_id)
 {
     if (ss->n_incoming == ss->incoming_capacity) {
-        uint16_t wanted = ss->incoming_capacity ? (uint16_t)(ss->incoming_capacity * 2) : FIRST_INCOMING;
+        uint32_t twice = ss->incoming_capacity ? ss->incoming_capacity * 2u : FIRST_INCOMING;
+        uint16_t wanted = twice < UINT16_MAX ? (uint16_t)twice : UINT16_MAX; /* there are no more packet identifiers */
         struct incoming *p = mem_try_realloc(MEM_BROKER, ss->incoming, wanted * sizeof *p);
 
         if (!p)
@@ -267,12 +270,19 @@ err session_add_incoming(struct session *ss, uint16_t packet_id)
     return E_OK;
 }
 
+void session_claim_incoming(struct session *ss, struct incoming *incoming)
+{
+    ss->n_inherited -= incoming->is_inherited;
+    incoming->is_inherited = false;
+}
+
 bool session_remove_incoming(struct session *ss, uint16_t packet_id)
 {
     struct incoming *found = session_find_incoming(ss, packet_id);
 
     if (!found)
         return false;
+    session_claim_incoming(ss, found);
     *found = ss->incoming[--ss->n_incoming];
     if (ss->n_incoming == 0) {
         mem_free(MEM_BROKER, ss->incoming);
@@ -289,13 +299,24 @@ void session_add_unsettled(struct session *ss, struct unsettled *u, uint16_t pac
     list_push(&ss->unsettled, &u->link);
 }
 
-struct link *session_settle(struct unsettled *u, bool is_stored)
+struct unsettled *session_find_unsettled(struct session *ss, uint16_t packet_id)
+{
+    for (struct list *link = ss->unsettled.next; link != &ss->unsettled; link = link->next) {
+        struct unsettled *u = CONTAINER_OF(link, struct unsettled, link);
+
+        if (u->packet_id == packet_id)
+            return u;
+    }
+    return NULL;
+}
+
+void session_settle(struct unsettled *u, bool is_stored)
 {
     struct session *ss = u->session;
     struct incoming *incoming;
 
     if (!ss)
-        return NULL;
+        return;
     list_remove(&u->link);
     u->session = NULL;
     incoming = session_find_incoming(ss, u->packet_id);
@@ -303,5 +324,4 @@ struct link *session_settle(struct unsettled *u, bool is_stored)
         (void)session_remove_incoming(ss, u->packet_id); /* it may have been taken back before */
     else if (incoming)
         incoming->is_stored = true;
-    return ss->link;
 }

@@ -32,6 +32,7 @@ struct incoming {
     uint16_t packet_id;
     uint16_t repeated_bytes; /* low bits of the packet's size, if it came again on this connection, without DUP */
     bool is_stored;          /* PUBREC was, or may be, sent; false while its outcome is not known */
+    bool is_inherited;       /* from an earlier connection, and not sent again on this one */
 };
 
 /* Whoever waits for the outcome of one; told of the session's end by a cleared `session`. */
@@ -61,7 +62,7 @@ struct session {
     uint32_t n_queued, queued_bytes;
     uint64_t match_mark;  /* broker/subscriptions.c: the publish that found this session last, */
     uint32_t match_index; /* and where it stands among its matches */
-    uint16_t n_incoming, incoming_capacity;
+    uint16_t n_incoming, n_inherited, incoming_capacity;
     uint16_t n_in_flight, n_resend;
     uint16_t window; /* the client's Receive Maximum, at most our own bound */
     uint16_t client_id_bytes;
@@ -116,6 +117,10 @@ MUST_USE err session_add_incoming(struct session *ss, uint16_t packet_id);
 /* PUBREL came, or the message was refused. False: it was not in use. */
 bool session_remove_incoming(struct session *ss, uint16_t packet_id);
 
+/* The client sends one again that it had sent on an earlier connection: it fills the present one's window from now on (section
+ * 4.9; n_incoming - n_inherited are those that do). */
+void session_claim_incoming(struct session *ss, struct incoming *incoming);
+
 /* Adds or replaces a subscription; `filter` without `$share/`. `*out_existed` tells which. E_LIMIT: the session has as many
  * as it may. E_NOMEM. */
 struct subscription_options;
@@ -134,6 +139,9 @@ void session_send_retained(struct session *ss, struct str filter, const struct s
 /* Waits with the session for the outcome of an incoming QoS 2 message, whatever becomes of its connection. */
 void session_add_unsettled(struct session *ss, struct unsettled *u, uint16_t packet_id);
 
-/* The outcome is known. Stored: the packet identifier stays in use until PUBREL; refused: it is free again. Returns the link
- * of the client as it is now connected, NULL if it is not or if the session has ended. */
-struct link *session_settle(struct unsettled *u, bool is_stored);
+/* Who waits for the outcome of the message with this packet identifier; NULL: it is known. */
+struct unsettled *session_find_unsettled(struct session *ss, uint16_t packet_id);
+
+/* The outcome is known. Stored: the packet identifier stays in use until PUBREL; refused: it is free again. A no-op when the
+ * session has ended. */
+void session_settle(struct unsettled *u, bool is_stored);

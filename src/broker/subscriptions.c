@@ -70,13 +70,21 @@ bool subscriptions_may_match(const struct subscriptions *subs, struct str tenant
     return is_set(subs, bit_of(tenant, first_level(topic))) || is_set(subs, wildcard_bit(tenant));
 }
 
+/* It stands in two lists, either of which may be very long: a popular filter's, a busy session's. Both are walked together, to
+ * the end of the shorter one. */
 static struct subscription *find(const struct topic_node *node, const struct session *ss)
 {
-    struct subscription *sub = node ? node->value : NULL;
+    struct subscription *of_node = node ? node->value : NULL, *of_session = ss->subscriptions;
 
-    while (sub && sub->session != ss)
-        sub = sub->next_of_node;
-    return sub;
+    while (of_node && of_session) {
+        if (of_node->session == ss)
+            return of_node;
+        if (of_session->node == node)
+            return of_session;
+        of_node = of_node->next_of_node;
+        of_session = of_session->next_of_session;
+    }
+    return NULL;
 }
 
 bool subscriptions_has(const struct subscriptions *subs, const struct session *ss, struct str tenant, struct str filter)

@@ -53,27 +53,14 @@ static err publish(struct link *link, const struct link_publish *p)
     if (!has_room(c, mqtt_publish_size((enum mqtt_version)c->version, &out)))
         return E_AGAIN;
     result = mqtt_publish_encode(&e, &out);
-    if (result == E_OK)
-        stream_flush(&c->stream);
-    return result;
+    mqtt_conn_sent(c, result);
+    /* Without memory the connection closes, and the message stays where it is for the next one. */
+    return result == E_NOMEM ? E_AGAIN : result;
 }
 
 static void pubrel(struct link *link, uint16_t packet_id)
 {
     mqtt_output_ack(from_link(link), MQTT_PUBREL, packet_id, MQTT_REASON_SUCCESS);
-}
-
-/* Refused after the connection it came on had gone: 3.1.1 has no other word for it than closing. */
-static void pubrec(struct link *link, uint16_t packet_id, bool is_stored)
-{
-    struct mqtt_conn *c = from_link(link);
-
-    if (is_stored)
-        mqtt_output_ack(c, MQTT_PUBREC, packet_id, MQTT_REASON_SUCCESS);
-    else if (c->version == MQTT_VERSION_5)
-        mqtt_output_ack(c, MQTT_PUBREC, packet_id, MQTT_REASON_UNSPECIFIED_ERROR);
-    else
-        mqtt_conn_close(c, true);
 }
 
 static void taken_over(struct link *link)
@@ -88,6 +75,5 @@ static void taken_over(struct link *link)
 const struct link_ops mqtt_output_link_ops = {
     .publish = publish,
     .pubrel = pubrel,
-    .pubrec = pubrec,
     .taken_over = taken_over,
 };

@@ -117,26 +117,16 @@ static void count(const struct mqtt_pending *p)
         mqtt_metrics_acknowledged((enum mqtt_route)p->route);
 }
 
-/* Without its connection: QoS 2 lives on in the session, the rest was only counted. */
-static void settle_alone(struct mqtt_pending *p, struct link *link)
-{
-    if (link)
-        link->ops->pubrec(link, p->packet_id, !p->is_refused);
-    release(p);
-}
-
 static void settle(struct mqtt_pending *p, bool is_refused, enum mqtt_refusal refusal)
 {
-    struct link *link = NULL;
-
     p->is_settled = true;
     p->is_refused = is_refused;
     p->refusal = (uint8_t)refusal;
     count(p);
     if (p->qos == 2)
-        link = session_settle(&p->unsettled, !is_refused);
+        session_settle(&p->unsettled, !is_refused);
     if (!p->conn) {
-        settle_alone(p, link);
+        release(p); /* at QoS 2 the session knows what it came to, should the client send it again */
         return;
     }
     if (p->qos == 0) {
@@ -211,6 +201,18 @@ void mqtt_pending_enter(struct mqtt_conn *c, struct mqtt_pending *p)
 void mqtt_pending_drop(struct mqtt_pending *p)
 {
     release(p);
+}
+
+bool mqtt_pending_adopt(struct mqtt_conn *c, uint16_t packet_id)
+{
+    struct unsettled *u = session_find_unsettled(c->ss, packet_id);
+    struct mqtt_pending *p = u ? CONTAINER_OF(u, struct mqtt_pending, unsettled) : NULL;
+
+    if (p && !p->conn) {
+        p->conn = c;
+        append(c, p);
+    }
+    return p != NULL;
 }
 
 void mqtt_pending_acknowledge(struct mqtt_conn *c, enum mqtt_route route, uint8_t qos, uint16_t packet_id)

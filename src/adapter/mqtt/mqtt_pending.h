@@ -2,8 +2,9 @@
  * packets [MQTT-4.6.0-2, 4.6.0-3], but delivery reports come by partition; so every publish at QoS 1 or 2 that finds
  * others before it takes a place in the connection's list, and acknowledgements leave from its front.
  *
- * A place outlives its connection: the delivery report must find it. What a QoS 2 message came to is then noted in the
- * session, so that the client, when it comes back, is told by PUBREC and does not send it twice. */
+ * A place outlives its connection: the delivery report must find it. What a QoS 2 message came to is noted in the session, so
+ * that the client, when it comes back and sends it again, is told by PUBREC and does not store it twice; if that is not known
+ * yet, the place moves to the new connection. */
 #pragma once
 
 #include "adapter/mqtt/mqtt_conn.h"
@@ -14,7 +15,7 @@
 struct mqtt_pending {
     struct delivery delivery;
     struct mqtt_pending *next;
-    struct mqtt_conn *conn; /* NULL: gone */
+    struct mqtt_conn *conn; /* NULL: gone, or nobody waits (QoS 0, a will) */
     struct mqtt_worker *mw;
     struct unsettled unsettled; /* QoS 2: the session, if it lives */
     uint16_t packet_id;
@@ -39,6 +40,10 @@ struct mqtt_pending *mqtt_pending_new_will(struct mqtt_worker *mw, enum mqtt_rou
  * been noted in the session. */
 void mqtt_pending_enter(struct mqtt_conn *c, struct mqtt_pending *p);
 void mqtt_pending_drop(struct mqtt_pending *p);
+
+/* A QoS 2 message came again: its place, if its outcome is not known and it came on an earlier connection, joins this one's
+ * list. False: the outcome is known. */
+bool mqtt_pending_adopt(struct mqtt_conn *c, uint16_t packet_id);
 
 /* Acknowledges a publish that needs nothing more, in its turn. Counts nothing: the caller has. */
 void mqtt_pending_acknowledge(struct mqtt_conn *c, enum mqtt_route route, uint8_t qos, uint16_t packet_id);

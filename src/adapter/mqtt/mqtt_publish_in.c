@@ -16,10 +16,10 @@ enum { MAILBOX_RETRY_MS = 2 };
 static enum handle check_window(struct mqtt_conn *c)
 {
     uint64_t limit = mqtt_limits(c->mw)->receive_maximum;
-    unsigned used = c->n_pending - c->n_pending_qos2 + c->ss->n_incoming;
+    unsigned used = c->n_pending - c->n_pending_qos2 + c->ss->n_incoming - c->ss->n_inherited;
 
     if (c->version == MQTT_VERSION_5) {
-        if (used >= limit)
+        if (used >= limit || c->n_pending >= limit) /* the latter: a refused QoS 2 message has a place only */
             mqtt_conn_fail(c, MQTT_REASON_RECEIVE_MAXIMUM_EXCEEDED);
         return HANDLE_DONE;
     }
@@ -153,6 +153,18 @@ static bool is_reserved(struct str topic)
     return str_starts_with(topic, STR("$SYS/")) || str_starts_with(topic, STR("$share/"));
 }
 
+/* The decoder counts what it sees: nothing of a topic that comes by its alias. */
+static size_t levels_of(const struct mqtt_publish *publish, struct str topic)
+{
+    size_t n = 1;
+
+    if (publish->topic.n)
+        return publish->topic_levels;
+    for (size_t i = 0; i < topic.n; i++)
+        n += topic.p[i] == '/';
+    return n;
+}
+
 static enum handle route(struct mqtt_conn *c, const struct mqtt_publish *publish, struct str topic)
 {
     struct device_topic device;
@@ -163,7 +175,7 @@ static enum handle route(struct mqtt_conn *c, const struct mqtt_publish *publish
         if (device.endpoint != DEVICE_ENDPOINT_NONE)
             return mqtt_device_publish(c, publish, topic, &device, fault);
     }
-    if (publish->topic_levels > mqtt_limits(c->mw)->topic_levels)
+    if (levels_of(publish, topic) > mqtt_limits(c->mw)->topic_levels)
         return refuse(c, publish, MQTT_REFUSED_TOO_DEEP);
     if (is_reserved(topic))
         return refuse(c, publish, MQTT_REFUSED_FORBIDDEN);
@@ -186,6 +198,15 @@ static enum handle handle_repeated(struct mqtt_conn *c, const struct mqtt_publis
     return HANDLE_DONE;
 }
 
+/* The same for the first time on this connection, of a message of an earlier one: it is answered in its turn. */
+static enum handle handle_inherited(struct mqtt_conn *c, const struct mqtt_publish *publish, struct incoming *incoming)
+{
+    session_claim_incoming(c->ss, incoming);
+    if (!mqtt_pending_adopt(c, publish->packet_id))
+        mqtt_pending_acknowledge(c, MQTT_ROUTE_MQTT, 2, publish->packet_id);
+    return HANDLE_DONE;
+}
+
 enum handle mqtt_handle_publish(struct mqtt_conn *c, const struct mqtt_frame *frame)
 {
     struct mqtt_publish publish;
@@ -198,12 +219,14 @@ enum handle mqtt_handle_publish(struct mqtt_conn *c, const struct mqtt_frame *fr
         return HANDLE_DONE;
     }
     incoming = publish.qos == 2 ? session_find_incoming(c->ss, publish.packet_id) : NULL;
-    if (incoming)
+    if (incoming && !incoming->is_inherited)
         return handle_repeated(c, &publish, frame->size, incoming);
     if (publish.qos && check_window(c) == HANDLE_WAIT)
         return HANDLE_WAIT;
     if (c->state != MQTT_OPEN || !resolve_alias(c, &publish, &topic))
         return HANDLE_DONE;
+    if (incoming)
+        return handle_inherited(c, &publish, incoming);
     if (has_bad_format(&publish))
         return refuse(c, &publish, MQTT_REFUSED_PAYLOAD_FORMAT);
     return route(c, &publish, topic);
