@@ -292,6 +292,12 @@ void stream_close(struct stream *s, err why)
         defer(s);
 }
 
+void stream_shut_output(struct stream *s)
+{
+    if (s->state == STATE_OPEN)
+        (void)shutdown(s->io.fd, SHUT_WR); /* it fails when the peer has gone, which reading tells */
+}
+
 void stream_close_after_output(struct stream *s)
 {
     if (s->state != STATE_OPEN)

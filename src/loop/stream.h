@@ -79,6 +79,10 @@ void stream_resume(struct stream *s);
  * handler, and more than once: the first reason holds. */
 void stream_close(struct stream *s, err why);
 
+/* Tells the peer that nothing more comes, when all output has left: inside on_drain. Reading goes on until the peer closes too,
+ * so that no reset, which bytes that nobody reads would cause, takes the last output away from it. */
+void stream_shut_output(struct stream *s);
+
 /* Closes once the peer has taken all output (the owner bounds the wait with a timer of its own and stream_close()). */
 void stream_close_after_output(struct stream *s);
 

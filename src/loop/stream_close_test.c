@@ -143,6 +143,28 @@ static void a_close_ends_the_wait_for_the_output(void **state)
     assert_int_equal(seen.why, E_TIMEOUT);
 }
 
+static void shuts_output(struct owner *me)
+{
+    stream_shut_output(&me->s);
+}
+
+static void shutting_output_ends_it_for_the_peer_and_goes_on_reading(void **state)
+{
+    (void)state;
+    o->on_drained = shuts_output;
+    assert_int_equal(stream_write(&o->s, STR("last words")), E_OK);
+    turn();
+    assert_heard("last words");
+    assert_end_heard();
+    say("not heard yet");
+    turn();
+    assert_int_equal(seen.offers, 1);
+    assert_int_equal(seen.closes, 0);
+    hang_up();
+    turn_to_close();
+    assert_int_equal(seen.why, E_CLOSED);
+}
+
 static void stay_open(void)
 {
 }
@@ -312,6 +334,7 @@ int main(void)
         TEST(closing_after_output_takes_output_of_the_same_turn_along),
         TEST(closing_after_no_output_closes),
         TEST(a_close_ends_the_wait_for_the_output),
+        TEST(shutting_output_ends_it_for_the_peer_and_goes_on_reading),
         TEST(a_peer_that_goes_closes_the_stream_in_every_state),
         TEST(a_reset_closes_the_stream_in_every_state),
         TEST(bytes_before_the_end_are_still_offered),

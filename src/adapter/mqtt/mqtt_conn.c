@@ -12,7 +12,8 @@
 
 enum {
     MS_PER_S = 1000,
-    LINGER_MS = 5000, /* for a client to take its last packet */
+    LINGER_MS = 5000,   /* for a client to take its last packet */
+    FAREWELL_MS = 1000, /* and then to close its side */
 };
 
 /* Together with the session (broker/session.c) the price of an idle client. */
@@ -99,8 +100,12 @@ static void on_drain(struct stream *s)
 {
     struct mqtt_conn *c = from_stream(s);
 
-    if (c->state == MQTT_OPEN)
+    if (c->state == MQTT_OPEN) {
         session_pump(c->ss);
+    } else if (c->state == MQTT_CLOSING) { /* mqtt_conn_finish() */
+        stream_shut_output(s);
+        start_timer(c, FAREWELL_MS);
+    }
 }
 
 static void leave_session(struct mqtt_conn *c, bool publishes_will)
@@ -260,7 +265,13 @@ void mqtt_conn_finish(struct mqtt_conn *c)
 {
     if (c->state != MQTT_CLOSING)
         let_go(c, true);
-    stream_close_after_output(&c->stream);
+    if (stream_pending(&c->stream) == 0) {
+        stream_close(&c->stream, E_OK);
+        return;
+    }
+    /* What it still sends is read and dropped: unread, it would make the kernel reset the connection, and the client would lose
+     * the packet that tells it why. */
+    stream_resume(&c->stream);
     start_timer(c, LINGER_MS);
 }
 

@@ -68,7 +68,8 @@ void mqtt_conn_fail(struct mqtt_conn *c, enum mqtt_reason reason);
 /* Closes without a packet. `publishes_will` false only after a DISCONNECT that says so, and in a drain. */
 void mqtt_conn_close(struct mqtt_conn *c, bool publishes_will);
 
-/* Closes once what was written so far has been taken by the client, or after a while. The session must have been left. */
+/* Closes once what was written so far has been taken by the client and it closes too, or after a while. What it still sends is
+ * dropped. The session must have been left. */
 void mqtt_conn_finish(struct mqtt_conn *c);
 
 /* Stops reading until room was found, and queues up for it. */

@@ -115,3 +115,16 @@ async def the_will_is_published_when_the_connection_just_ends(t):
     await client.must("a CONNACK")
     client.close()
     await watcher.expect(t.message(t.topic, "will"))
+
+
+@case("4.13.1-1", MQTT_5)
+async def the_reason_of_the_end_reaches_a_client_that_goes_on_sending(t):
+    client = await t.connect("client")
+    window = 20  # limits.receive_maximum
+    await client.send(*(f"34 ~ \"{t.topic}\" m{n} {{}} ''" for n in range(1, window + 2)))
+    await client.send(*(f"30 ~ \"{t.topic}\" {{}} '{'x' * 1000}'" for n in range(200)))
+    for n in range(1, window + 1):
+        await client.expect(f"50 02 m{n}")
+        await client.send(f"62 02 m{n}")
+    await client.expect("E0 01 93")
+    await client.closed()
