@@ -34,6 +34,10 @@ static const struct preset presets[] = {
     {"queue.buffering.max.kbytes", "2147483647"},
     /* A restarted broker is found after a second at the latest; the default grows to 10. */
     {"reconnect.backoff.max.ms", "1000"},
+    /* A partition whose batch is under way makes librdkafka's thread poll without a pause while more records of it are due. With
+     * fewer requests under way than busy partitions it waits instead; a broker works on one request of a connection at a time
+     * anyway (docs/adr/0011). */
+    {"max.in.flight.requests.per.connection", "2"},
     /* An acknowledgement must not wait for a full segment (Nagle), and some time to collect a batch costs less than small
      * batches do. */
     {"socket.nagle.disable", "true"},
