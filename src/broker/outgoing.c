@@ -107,6 +107,7 @@ static void enqueue(struct session *ss, const struct outgoing_request *request)
     }
     list_push(&ss->queued, &out->link);
     ss->n_queued++;
+    ss->n_queued_qos0 += request->qos == 0;
     ss->queued_bytes += (uint32_t)bytes;
 }
 
@@ -144,7 +145,7 @@ void outgoing_deliver(struct session *ss, const struct outgoing_request *request
     if (request->qos == 0) {
         if (!ss->link)
             broker_count(BROKER_DROPPED_OFFLINE, 1);
-        else if (request->is_kept && !is_first)
+        else if (!is_first && (request->is_kept || ss->n_queued_qos0)) /* [MQTT-4.6.0-6] */
             enqueue(ss, request);
         else if (send_at_once(ss, request) == E_AGAIN) {
             if (request->is_kept)
@@ -199,6 +200,7 @@ static bool send_first(struct session *ss)
             is_in_flight = true;
     }
     ss->n_queued--;
+    ss->n_queued_qos0 -= out->qos == 0;
     ss->queued_bytes -= (uint32_t)bytes;
     if (is_in_flight)
         to_in_flight(ss, out);
@@ -317,5 +319,5 @@ void outgoing_clear(struct session *ss)
     clear(ss, &ss->in_flight);
     clear(ss, &ss->queued);
     ss->n_in_flight = ss->n_resend = 0;
-    ss->n_queued = ss->queued_bytes = 0;
+    ss->n_queued = ss->n_queued_qos0 = ss->queued_bytes = 0;
 }

@@ -39,7 +39,7 @@ struct outgoing_request {
     uint16_t n_ids;
     uint8_t qos;
     bool retain;
-    bool is_kept; /* a retained message: queued whatever the limits say, so that none is left out */
+    bool is_kept; /* a retained message: queued beyond the limits, so that none is left out */
 };
 
 /* Delivers, queues or drops one message, and counts which [MQTT-4.6.0-6: in order of arrival]. */

@@ -60,6 +60,7 @@ struct session {
     uint32_t n_subscriptions;
     uint32_t n_assigned; /* packet identifiers given out */
     uint32_t n_queued, queued_bytes;
+    uint32_t n_queued_qos0; /* retained messages, and what may not overtake them */
     uint64_t match_mark;  /* broker/subscriptions.c: the publish that found this session last, */
     uint32_t match_index; /* and where it stands among its matches */
     uint16_t n_incoming, n_inherited, incoming_capacity;
@@ -133,7 +134,8 @@ bool session_is_subscribed(const struct session *ss, struct str filter);
 /* False: there was none. What is already on its way is still delivered [MQTT-3.10.4-3]. */
 bool session_unsubscribe(struct session *ss, struct str filter);
 
-/* Sends the retained messages that match (section 3.3.1.3), however many there are. */
+/* Sends the retained messages that match (section 3.3.1.3), however many there are, unless twice as much as the limits allow
+ * waits for the client already. */
 void session_send_retained(struct session *ss, struct str filter, const struct subscription_options *options);
 
 /* Waits with the session for the outcome of an incoming QoS 2 message, whatever becomes of its connection. */

@@ -39,6 +39,7 @@ bool session_unsubscribe(struct session *ss, struct str filter)
 
 struct retained_delivery {
     struct session *session;
+    bool is_kept;
     const struct subscription_options *options;
 };
 
@@ -51,7 +52,7 @@ static void on_retained(void *context, struct message *m)
         .n_ids = d->options->id != 0,
         .qos = m->qos < d->options->qos ? m->qos : d->options->qos,
         .retain = true, /* [MQTT-3.3.1-8 of 3.1.1] */
-        .is_kept = true,
+        .is_kept = d->is_kept,
     };
 
     if (d->options->no_local && m->publisher == d->session->number)
@@ -59,9 +60,18 @@ static void on_retained(void *context, struct message *m)
     outgoing_deliver(d->session, &request);
 }
 
+/* The retained messages of one filter may fill a queue beyond its limits. For a client that goes on asking and does not read,
+ * they are messages like others. */
+static bool may_exceed(const struct session *ss)
+{
+    const struct broker_limits *limits = broker_limits(ss->shard);
+
+    return ss->n_queued / 2 <= limits->queued_messages && ss->queued_bytes / 2 <= limits->queued_bytes;
+}
+
 void session_send_retained(struct session *ss, struct str filter, const struct subscription_options *options)
 {
-    struct retained_delivery d = {ss, options};
+    struct retained_delivery d = {ss, may_exceed(ss), options};
 
     retained_match(&ss->shard->retained, tenant_of(ss), filter, ss->shard->worker->loop.now_ms, on_retained, &d);
 }
