@@ -107,6 +107,7 @@ static void open_kafka(void)
     loop_fini(&loop);
     if (topics.result.code != E_OK) {
         fprintf(stderr, "sink_bench: %s\n", topics.result.text);
+        kafka_free(kafka);
         exit(1);
     }
     topic = sink_find_topic(kafka_sink(kafka), names[0]);

@@ -108,7 +108,7 @@ struct sink *kafka_sink(struct kafka *k)
 
 bool kafka_is_up(const struct kafka *k)
 {
-    return atomic_load(&k->has_metadata) && !atomic_load(&k->is_away);
+    return atomic_load(&k->has_metadata) && !atomic_load(&k->is_away) && !atomic_load(&k->is_silent);
 }
 
 enum kafka_state kafka_state(const struct kafka *k)
@@ -117,7 +117,7 @@ enum kafka_state kafka_state(const struct kafka *k)
         return KAFKA_DRAINING;
     if (!atomic_load(&k->has_metadata))
         return KAFKA_STARTING;
-    return atomic_load(&k->is_away) ? KAFKA_AWAY : KAFKA_UP;
+    return kafka_is_up(k) ? KAFKA_UP : KAFKA_AWAY;
 }
 
 const char *kafka_state_name(enum kafka_state state)

@@ -49,7 +49,7 @@ enum { KAFKA_DEFAULT_INFLIGHT_BYTES = 64 << 20 };
 enum kafka_state {
     KAFKA_STARTING, /* no metadata has come yet since the start: not ready */
     KAFKA_UP,
-    KAFKA_AWAY,     /* no broker answers; what was taken waits. Degraded, yet ready */
+    KAFKA_AWAY,     /* no broker answers, or none stores records (after 10 s); what was taken waits. Degraded, yet ready */
     KAFKA_DRAINING, /* kafka_drain() or kafka_stop() was called; nothing new is taken */
 };
 

@@ -33,13 +33,18 @@ static void wake_if_room(struct kafka_budget *b)
         kafka_budget_wake_all(b);
 }
 
-bool kafka_budget_take(struct kafka_budget *b, uint64_t n)
+bool kafka_budget_take_several(struct kafka_budget *b, uint64_t n_bytes, uint64_t n_records)
 {
     if (atomic_load_explicit(&b->bytes, memory_order_relaxed) >= b->limit_bytes)
         return false;
-    atomic_fetch_add(&b->bytes, n);
-    atomic_fetch_add_explicit(&b->records, 1, memory_order_relaxed);
+    atomic_fetch_add(&b->bytes, n_bytes);
+    atomic_fetch_add_explicit(&b->records, n_records, memory_order_relaxed);
     return true;
+}
+
+bool kafka_budget_take(struct kafka_budget *b, uint64_t n)
+{
+    return kafka_budget_take_several(b, n, 1);
 }
 
 void kafka_budget_give(struct kafka_budget *b, uint64_t n_bytes, uint64_t n_records)

@@ -25,6 +25,9 @@ void kafka_budget_init(struct kafka_budget *b, uint64_t limit_bytes);
 /* Takes room for one record of `n` bytes. False, and nothing taken, when the limit is reached. */
 MUST_USE bool kafka_budget_take(struct kafka_budget *b, uint64_t n);
 
+/* The same for several records of `n_bytes` together: room for all or for none. */
+MUST_USE bool kafka_budget_take_several(struct kafka_budget *b, uint64_t n_bytes, uint64_t n_records);
+
 /* Gives room back and posts the waiters' mails if there is room again. */
 void kafka_budget_give(struct kafka_budget *b, uint64_t n_bytes, uint64_t n_records);
 

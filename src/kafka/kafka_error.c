@@ -103,6 +103,11 @@ enum outcome kafka_error_outcome(rd_kafka_resp_err_t code)
     return OUTCOME_FAILED;
 }
 
+enum outcome kafka_error_fatal_outcome(rd_kafka_resp_err_t code)
+{
+    return kafka_error_outcome(code) == OUTCOME_DENIED ? OUTCOME_DENIED : OUTCOME_UNAVAILABLE;
+}
+
 err kafka_error_create(rd_kafka_resp_err_t code)
 {
     for (size_t i = 0; i < ARRAY_LEN(creates); i++)

@@ -9,6 +9,10 @@
 /* How a record ended, from its delivery report or from produce itself. Codes not in the table are OUTCOME_FAILED. */
 enum outcome kafka_error_outcome(rd_kafka_resp_err_t code);
 
+/* The outcome of records that a producer still held when it failed for good with `code`: worth another attempt, unless access
+ * control is the reason. */
+enum outcome kafka_error_fatal_outcome(rd_kafka_resp_err_t code);
+
 /* How making a topic ended: E_OK (it is there, also when it already was), E_DENIED and E_INVAL are for good, E_AGAIN is
  * worth another attempt. */
 err kafka_error_create(rd_kafka_resp_err_t code);

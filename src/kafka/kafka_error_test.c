@@ -42,6 +42,15 @@ static void the_outcomes_named_by_the_reason_codes_are_told_apart(void **state)
         assert_int_equal(kafka_error_outcome(examples[i].code), examples[i].outcome);
 }
 
+static void a_fatal_error_is_worth_another_attempt_unless_access_is_denied(void **state)
+{
+    (void)state;
+    assert_int_equal(kafka_error_fatal_outcome(RD_KAFKA_RESP_ERR_NO_ERROR), OUTCOME_UNAVAILABLE);
+    assert_int_equal(kafka_error_fatal_outcome(RD_KAFKA_RESP_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER), OUTCOME_UNAVAILABLE);
+    assert_int_equal(kafka_error_fatal_outcome(RD_KAFKA_RESP_ERR_UNSUPPORTED_VERSION), OUTCOME_UNAVAILABLE);
+    assert_int_equal(kafka_error_fatal_outcome(RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED), OUTCOME_DENIED);
+}
+
 /* Whatever a later broker or librdkafka may answer: never taken for stored. */
 static void no_error_is_ever_taken_for_stored(void **state)
 {
@@ -88,6 +97,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_outcomes_named_by_the_reason_codes_are_told_apart),
+        cmocka_unit_test(a_fatal_error_is_worth_another_attempt_unless_access_is_denied),
         cmocka_unit_test(no_error_is_ever_taken_for_stored),
         cmocka_unit_test(what_kafka_calls_retriable_is_not_for_good),
         cmocka_unit_test(making_a_topic_that_exists_is_success),

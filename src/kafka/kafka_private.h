@@ -17,7 +17,9 @@ struct kafka {
     struct kafka_mock mock; /* all-zero unless embedded */
     rd_kafka_conf_t *conf;  /* what every generation of the producer is made from */
     struct str bootstrap;   /* owned */
-    atomic_bool has_metadata, is_away;
+    atomic_bool has_metadata;
+    atomic_bool is_away;   /* no broker is connected */
+    atomic_bool is_silent; /* records wait and for a while none was stored */
 
     pthread_t thread;
     bool is_running, is_stopped;
@@ -29,7 +31,8 @@ struct kafka {
     struct loop loop;
     struct io reports; /* eventfd that librdkafka writes to */
     struct task serve_task;
-    struct timer watch_timer, tidy_timer, drain_timer;
+    struct timer watch_timer, tidy_timer, drain_timer, replace_timer;
+    unsigned replace_pause_ms;        /* before the next replacement of a producer that stored nothing */
     struct kafka_producer *producers; /* the current one first */
     struct kafka_producer *buried;    /* closed or to be closed; kept until kafka_free() */
     uint64_t stored, stored_before;   /* records, as the watch timer counts them */

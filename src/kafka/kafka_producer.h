@@ -16,8 +16,8 @@ struct kafka_producer {
     struct kafka_handle *handles;     /* of all topics; changed under the sink's lock */
     struct kafka_producer *next;      /* in the list of the kafka thread */
     struct kafka_producer *next_dead; /* in the list of those to be destroyed */
-    bool is_purged;
-    bool is_retired;
+    rd_kafka_resp_err_t fatal_code;   /* why it failed for good; this and the next are the kafka thread's */
+    bool is_purged, is_retired, has_stored;
     /* Who counts on `rk`: records not yet answered, threads inside a call. */
     _Alignas(64) atomic_uint_fast64_t records;
     atomic_uint_fast64_t holds;

@@ -41,22 +41,27 @@ static struct group *group_of(struct answers *a, struct mailbox *home)
     return &a->groups[a->n_groups++];
 }
 
+static bool is_purged(const rd_kafka_message_t *m)
+{
+    return m->err == RD_KAFKA_RESP_ERR__PURGE_QUEUE || m->err == RD_KAFKA_RESP_ERR__PURGE_INFLIGHT;
+}
+
 /* Purged records are answered because somebody stopped or replaced the producer, which has a log line of its own. */
 static void log_failure(const rd_kafka_message_t *m, enum outcome outcome)
 {
-    if (m->err == RD_KAFKA_RESP_ERR__PURGE_QUEUE || m->err == RD_KAFKA_RESP_ERR__PURGE_INFLIGHT)
+    if (is_purged(m))
         return;
     LOG_WARN(LOG_KAFKA, "kafka.record_failed", F_TEXT("topic", rd_kafka_topic_name(m->rkt)),
              F_TEXT("outcome", sink_outcome_name(outcome)), F_TEXT("error", rd_kafka_err2name(m->err)));
 }
 
-static void answer(struct answers *a, const rd_kafka_message_t *m)
+static void answer(struct answers *a, const struct kafka_producer *p, const rd_kafka_message_t *m)
 {
     struct delivery *d = m->_private;
     enum outcome outcome = OUTCOME_STORED;
 
     if (m->err) {
-        outcome = kafka_error_outcome(m->err);
+        outcome = is_purged(m) ? kafka_error_fatal_outcome(p->fatal_code) : kafka_error_outcome(m->err);
         log_failure(m, outcome);
     }
     d->outcome = outcome;
@@ -73,7 +78,7 @@ size_t kafka_report_answer(struct kafka_sink *ks, struct kafka_producer *p, rd_k
 
     while ((n = rd_kafka_event_message_array(event, messages, BATCH)) > 0) {
         for (size_t i = 0; i < n; i++)
-            answer(&a, messages[i]);
+            answer(&a, p, messages[i]);
         total += n;
     }
     for (size_t i = 0; i < OUTCOMES; i++)

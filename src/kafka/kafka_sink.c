@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/siphash.h"
+#include "kafka/kafka_creation.h"
 #include "kafka/kafka_error.h"
 #include "kafka/kafka_metrics.h"
 #include "kafka/kafka_name.h"
@@ -77,7 +78,7 @@ static void open_handle(struct sink_topic *topic, struct kafka_producer *p)
     atomic_store(&topic->handle, kafka_producer_add_topic(p, topic->name.p, topic->limit_ms));
 }
 
-static struct sink_topic *add(struct kafka_sink *ks, uint64_t hash, struct str full_name)
+static struct sink_topic *add(struct kafka_sink *ks, uint64_t hash, struct str full_name, uint32_t limit_ms)
 {
     struct sink_topic *topic;
 
@@ -86,7 +87,7 @@ static struct sink_topic *add(struct kafka_sink *ks, uint64_t hash, struct str f
     if (!topic) {
         topic = mem_alloc_zero(MEM_KAFKA, sizeof *topic);
         topic->name = copy_str(full_name);
-        topic->limit_ms = limit_of(ks, full_name);
+        topic->limit_ms = limit_ms ? limit_ms : limit_of(ks, full_name);
         if (!atomic_load(&ks->is_closed))
             open_handle(topic, atomic_load(&ks->producer));
         map_add(&ks->topics, MEM_KAFKA, hash, topic);
@@ -95,7 +96,7 @@ static struct sink_topic *add(struct kafka_sink *ks, uint64_t hash, struct str f
     return topic;
 }
 
-static struct sink_topic *find_topic(struct sink *sink, struct str name)
+static struct sink_topic *find_topic(struct sink *sink, struct str name, uint32_t limit_ms)
 {
     struct kafka_sink *ks = from_port(sink);
     char text[KAFKA_NAME_MAX_BYTES + 1];
@@ -107,7 +108,7 @@ static struct sink_topic *find_topic(struct sink *sink, struct str name)
         return NULL;
     hash = siphash(full);
     topic = find(ks, hash, full);
-    return topic ? topic : add(ks, hash, full);
+    return topic ? topic : add(ks, hash, full, limit_ms);
 }
 
 /* The handle to produce with, counted at its producer. The count is raised first and the handle looked at again: either this
@@ -164,6 +165,7 @@ static rd_kafka_resp_err_t produce(const struct kafka_handle *h, const struct re
         {.vtype = RD_KAFKA_VTYPE_VALUE, .u.mem = {without_const(r->value.p), r->value.n}},
         {.vtype = RD_KAFKA_VTYPE_KEY, .u.mem = {r->key.n ? without_const(r->key.p) : NULL, r->key.n}},
         {.vtype = RD_KAFKA_VTYPE_OPAQUE, .u.ptr = d},
+        {.vtype = RD_KAFKA_VTYPE_PARTITION, .u.i32 = r->has_partition ? r->partition : RD_KAFKA_PARTITION_UA},
         {.vtype = RD_KAFKA_VTYPE_HEADERS, .u.headers = headers},
     };
     rd_kafka_error_t *error = rd_kafka_produceva(h->producer->rk, args, ARRAY_LEN(args) - !headers);
@@ -185,33 +187,51 @@ static err refuse(struct delivery *d, enum outcome outcome)
     return E_INVAL;
 }
 
-static err submit(struct sink *sink, const struct record *r, struct delivery *d)
+static err reserve(struct sink *sink, uint64_t bytes, size_t n_records)
+{
+    if (kafka_budget_take_several(&from_port(sink)->budget, bytes, n_records))
+        return E_OK;
+    kafka_metrics_add(KAFKA_COUNTER_NO_ROOM, 1);
+    return E_AGAIN;
+}
+
+static void unreserve(struct sink *sink, uint64_t bytes, size_t n_records)
+{
+    kafka_budget_give(&from_port(sink)->budget, bytes, n_records);
+}
+
+static err submit_reserved(struct sink *sink, const struct record *r, struct delivery *d)
 {
     struct kafka_sink *ks = from_port(sink);
     uint64_t n = charge(r);
-    struct kafka_handle *h;
-    enum outcome outcome = OUTCOME_UNAVAILABLE;
+    enum outcome outcome = n ? OUTCOME_UNAVAILABLE : OUTCOME_TOO_LARGE;
+    struct kafka_handle *h = n ? enter(r->topic) : NULL;
 
-    if (!n)
-        return refuse(d, OUTCOME_TOO_LARGE);
-    if (!kafka_budget_take(&ks->budget, n)) {
-        kafka_metrics_add(KAFKA_COUNTER_NO_ROOM, 1);
-        return E_AGAIN;
-    }
     d->charged_bytes = (uint32_t)n;
-    h = enter(r->topic);
     /* Looked at after enter(), so that whoever closed the sink finds this record in the count or never at all. */
     if (h && !atomic_load(&ks->is_closed)) {
         rd_kafka_resp_err_t code = produce(h, r, d);
 
         if (code == RD_KAFKA_RESP_ERR_NO_ERROR)
             return E_OK;
-        outcome = kafka_error_outcome(code);
+        outcome = code == RD_KAFKA_RESP_ERR__FATAL ? kafka_error_fatal_outcome(rd_kafka_fatal_error(h->producer->rk, NULL, 0))
+                                                   : kafka_error_outcome(code);
     }
     if (h)
         atomic_fetch_sub(&h->producer->records, 1);
     kafka_budget_give(&ks->budget, n, 1);
     return refuse(d, outcome);
+}
+
+static err submit(struct sink *sink, const struct record *r, struct delivery *d)
+{
+    uint64_t n = charge(r);
+    err e;
+
+    if (!n)
+        return refuse(d, OUTCOME_TOO_LARGE);
+    e = reserve(sink, n, 1);
+    return e == E_OK ? submit_reserved(sink, r, d) : e;
 }
 
 static void wait_for_room(struct sink *sink, struct sink_waiter *waiter)
@@ -223,7 +243,16 @@ static void wait_for_room(struct sink *sink, struct sink_waiter *waiter)
         kafka_budget_wake_all(&ks->budget);
 }
 
-static const struct sink_ops ops = {.topic = find_topic, .submit = submit, .wait = wait_for_room};
+static const struct sink_ops ops = {
+    .topic = find_topic,
+    .submit = submit,
+    .wait = wait_for_room,
+    .charge = charge,
+    .reserve = reserve,
+    .unreserve = unreserve,
+    .submit_reserved = submit_reserved,
+    .create = kafka_creation_begin,
+};
 
 void kafka_sink_init(struct kafka_sink *ks, const struct kafka_settings *settings)
 {

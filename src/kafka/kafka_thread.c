@@ -19,6 +19,8 @@ enum {
     WATCH_MS = 1000,
     SILENCE_S = 10, /* with records waiting and none stored for so long, Kafka counts as away: socket.timeout.ms */
     TIDY_MS = 10,   /* while somebody waits for counts that other threads lower */
+    REPLACE_FIRST_MS = 250,
+    REPLACE_LAST_MS = 10000,
 };
 
 void kafka_note_up(struct kafka *k)
@@ -29,11 +31,11 @@ void kafka_note_up(struct kafka *k)
         LOG_INFO(LOG_KAFKA, "kafka.back", F_INT("waiting", kafka_inflight_records(k)));
 }
 
-static void note_away(struct kafka *k, const char *why)
+static void note_away(struct kafka *k)
 {
     if (atomic_exchange(&k->is_away, true))
         return;
-    LOG_WARN(LOG_KAFKA, "kafka.away", F_TEXT("why", why), F_INT("waiting", kafka_inflight_records(k)));
+    LOG_WARN(LOG_KAFKA, "kafka.away", F_STR("bootstrap", k->bootstrap), F_INT("waiting", kafka_inflight_records(k)));
     kafka_admin_probe(&k->admin);
 }
 
@@ -46,30 +48,57 @@ static uint64_t total_records(const struct kafka *k)
     return n;
 }
 
-/* The next producer takes all new records; those of the failed one fail at once instead of after their time limit. */
-static void replace(struct kafka *k, struct kafka_producer *p)
+/* The next producer takes all new records. Out of threads or memory there is none yet: what is submitted fails as unavailable,
+ * as the failed one makes it, until a later attempt succeeds. */
+static void replace(struct kafka *k)
+{
+    struct kafka_producer *failed = k->producers, *fresh;
+    struct errinfo ei = {0};
+
+    if (kafka_producer_new(k->conf, k->reports.fd, &fresh, &ei) != E_OK) {
+        LOG_ERROR(LOG_KAFKA, "kafka.producer_not_replaced", F_TEXT("error", ei.text));
+        wheel_start(&k->loop.wheel, &k->replace_timer, REPLACE_LAST_MS);
+        return;
+    }
+    kafka_metrics_add(KAFKA_COUNTER_REPLACEMENTS, 1);
+    failed->is_retired = true;
+    fresh->next = failed;
+    k->producers = fresh;
+    kafka_sink_use(&k->sink, fresh);
+    loop_defer(&k->loop, &k->serve_task);
+    wheel_start(&k->loop.wheel, &k->tidy_timer, TIDY_MS);
+}
+
+static void on_replace(struct timer *t)
+{
+    struct kafka *k = CONTAINER_OF(t, struct kafka, replace_timer);
+
+    if (!atomic_load(&k->sink.is_closed))
+        replace(k);
+}
+
+/* A producer that had worked is replaced at once. One that never stored anything may owe it to the cluster (a principal that
+ * may not write fails for good, too): then the pauses grow. */
+static void on_fatal(struct kafka *k, struct kafka_producer *p)
 {
     char why[200] = "";
-    struct errinfo ei = {0};
-    struct kafka_producer *fresh;
 
-    if (p->is_retired)
+    if (p->is_purged)
         return;
-    rd_kafka_fatal_error(p->rk, why, sizeof why);
+    p->fatal_code = rd_kafka_fatal_error(p->rk, why, sizeof why);
     LOG_ERROR(LOG_KAFKA, "kafka.producer_failed", F_TEXT("error", why), F_INT("waiting", atomic_load(&p->records)));
-    kafka_metrics_add(KAFKA_COUNTER_REPLACEMENTS, 1);
-    if (kafka_producer_new(k->conf, k->reports.fd, &fresh, &ei) == E_OK) {
-        p->is_retired = true;
-        fresh->next = k->producers;
-        k->producers = fresh;
-        kafka_sink_use(&k->sink, fresh);
-        loop_defer(&k->loop, &k->serve_task);
-    } else {
-        /* Out of threads or memory: what is submitted fails as unavailable until an attempt by the watch timer succeeds. */
-        LOG_ERROR(LOG_KAFKA, "kafka.producer_not_replaced", F_TEXT("error", ei.text));
+    kafka_producer_purge(p); /* what waits fails now, not after its time limit or never */
+    if (p->has_stored)
+        k->replace_pause_ms = 0;
+    if (k->replace_pause_ms == 0) {
+        replace(k);
+        k->replace_pause_ms = REPLACE_FIRST_MS;
+        return;
     }
-    kafka_producer_purge(p);
-    wheel_start(&k->loop.wheel, &k->tidy_timer, TIDY_MS);
+    wheel_start(&k->loop.wheel, &k->replace_timer, k->replace_pause_ms);
+    k->replace_pause_ms *= 2;
+    if (k->replace_pause_ms > REPLACE_LAST_MS)
+        k->replace_pause_ms = REPLACE_LAST_MS;
 }
 
 static void on_error(struct kafka *k, struct kafka_producer *p, rd_kafka_event_t *event)
@@ -79,9 +108,9 @@ static void on_error(struct kafka *k, struct kafka_producer *p, rd_kafka_event_t
 
     kafka_metrics_add(KAFKA_COUNTER_CLIENT_ERRORS, 1);
     if (code == RD_KAFKA_RESP_ERR__FATAL || rd_kafka_event_error_is_fatal(event))
-        replace(k, p);
+        on_fatal(k, p);
     else if (code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN)
-        note_away(k, "no broker is connected");
+        note_away(k);
     else if (code == RD_KAFKA_RESP_ERR__AUTHENTICATION)
         LOG_ERROR(LOG_KAFKA, "kafka.authentication", F_TEXT("error", text));
     else
@@ -95,8 +124,10 @@ static void on_event(struct kafka *k, struct kafka_producer *p, rd_kafka_event_t
         size_t stored = kafka_report_answer(&k->sink, p, event);
 
         k->stored += stored;
-        if (stored)
+        if (stored) {
+            p->has_stored = true;
             kafka_note_up(k);
+        }
         break;
     }
     case RD_KAFKA_EVENT_ERROR:
@@ -197,18 +228,25 @@ static void on_tidy(struct timer *t)
         wheel_start(&k->loop.wheel, &k->tidy_timer, TIDY_MS);
 }
 
-/* A broker that hangs keeps its connections: only the missing reports tell. */
-static void on_watch(struct timer *t)
+/* A broker that hangs keeps its connections, and one without its replicas answers all but this: only the missing reports tell.
+ * Ended by a stored record, or when nothing waits. */
+static void watch_silence(struct kafka *k)
 {
-    struct kafka *k = CONTAINER_OF(t, struct kafka, watch_timer);
     bool is_silent = k->stored == k->stored_before && total_records(k) > 0;
 
     k->stored_before = k->stored;
     k->silent_seconds = is_silent ? k->silent_seconds + 1 : 0;
-    if (k->silent_seconds == SILENCE_S)
-        note_away(k, "records wait and none was stored");
-    if (k->producers->is_purged && !k->producers->is_retired && !atomic_load(&k->sink.is_closed))
-        replace(k, k->producers);
+    if (k->silent_seconds == SILENCE_S && !atomic_exchange(&k->is_silent, true))
+        LOG_WARN(LOG_KAFKA, "kafka.silent", F_INT("seconds", SILENCE_S), F_INT("waiting", total_records(k)));
+    else if (!is_silent && atomic_load(&k->is_silent) && atomic_exchange(&k->is_silent, false))
+        LOG_INFO(LOG_KAFKA, "kafka.stores_again", F_INT("waiting", total_records(k)));
+}
+
+static void on_watch(struct timer *t)
+{
+    struct kafka *k = CONTAINER_OF(t, struct kafka, watch_timer);
+
+    watch_silence(k);
     wheel_start(&k->loop.wheel, &k->watch_timer, WATCH_MS);
 }
 
@@ -272,6 +310,7 @@ static err open_loop(struct kafka *k, struct errinfo *ei)
     k->watch_timer.on_timer = on_watch;
     k->tidy_timer.on_timer = on_tidy;
     k->drain_timer.on_timer = on_drain_limit;
+    k->replace_timer.on_timer = on_replace;
     k->drain_mail.on_mail = on_drain_mail;
     k->stop_mail.on_mail = on_stop_mail;
     wheel_start(&k->loop.wheel, &k->watch_timer, WATCH_MS);

@@ -193,6 +193,32 @@ static void a_producer_that_failed_for_good_is_replaced(void **state)
     rig_close(&r);
 }
 
+static void replacements_in_a_row_wait_and_deny_meanwhile_when_access_is_denied(void **state)
+{
+    struct rig r;
+    struct sink_topic *topic;
+    rd_kafka_t *first, *second;
+    uint64_t since_ms = loop_clock_ms();
+
+    (void)state;
+    rig_open(&r, plain, 2);
+    topic = rig_topic(&r, "t");
+    first = rig_producer(&r);
+    rd_kafka_test_fatal_error(first, RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED, "the test says so");
+    while ((second = rig_producer(&r)) == first && loop_clock_ms() - since_ms < RIG_WAIT_MS)
+        loop_turn(&r.loop, 10);
+    set_down(&r);
+    rig_send(&r, 0, topic, "key", "value");
+    rd_kafka_test_fatal_error(second, RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED, "the test says so");
+    rig_wait(&r, &r.counts[OUTCOME_DENIED], 1);
+    while (rig_producer(&r) == second && loop_clock_ms() - since_ms < RIG_WAIT_MS)
+        loop_turn(&r.loop, 10);
+    set_up(&r);
+    rig_send(&r, 1, topic, "key", "value");
+    rig_wait(&r, &r.counts[OUTCOME_STORED], 1);
+    rig_close(&r);
+}
+
 static void a_drain_waits_for_what_is_under_way_and_refuses_the_rest(void **state)
 {
     struct rig r;
@@ -322,6 +348,7 @@ int main(void)
         cmocka_unit_test(an_idle_process_notices_that_the_broker_is_back),
         cmocka_unit_test(a_time_limit_gives_up_only_the_topics_that_have_it),
         cmocka_unit_test(a_producer_that_failed_for_good_is_replaced),
+        cmocka_unit_test(replacements_in_a_row_wait_and_deny_meanwhile_when_access_is_denied),
         cmocka_unit_test(a_drain_waits_for_what_is_under_way_and_refuses_the_rest),
         cmocka_unit_test(a_drain_past_its_limit_answers_what_is_left),
         cmocka_unit_test(stopping_answers_records_drains_waiters_and_requests),
