@@ -84,24 +84,39 @@ static void on_io(struct io *io, uint32_t events)
     }
 }
 
-err listener_open(struct listener *ln, struct loop *l, const struct sockaddr_storage *address, socklen_t size, bool is_shared,
-                  struct errinfo *ei)
+/* A socket bound to the address, or -1 with errno. */
+static int bind_socket(const struct sockaddr_storage *address, socklen_t size, bool is_shared)
 {
-    int fd = socket(address->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    err e;
+    int fd = socket(address->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), why;
 
-    ln->loop = l;
-    ln->io = (struct io){.fd = fd, .on_io = on_io};
-    ln->retry = (struct timer){.on_timer = on_retry};
     if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int)) == 0 &&
         (!is_shared || setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &(int){1}, sizeof(int)) == 0) &&
         bind(fd, (const struct sockaddr *)address, size) == 0)
-        return E_OK;
-    e = errinfo_set(ei, errno == EADDRINUSE ? E_BUSY : E_IO, "%s", strerror(errno));
+        return fd;
+    why = errno;
     if (fd >= 0)
         close(fd);
-    ln->io.fd = -1;
-    return e;
+    errno = why;
+    return -1;
+}
+
+err listener_open(struct listener *ln, struct loop *l, const struct sockaddr_storage *address, socklen_t size, bool is_shared,
+                  struct errinfo *ei)
+{
+    /* Another process may share the port with us too, and would take half of our clients. Without SO_REUSEPORT the address is
+     * refused as soon as anybody listens there; ours do not yet. */
+    int fd = bind_socket(address, size, false);
+
+    if (fd >= 0 && is_shared) {
+        close(fd);
+        fd = bind_socket(address, size, true);
+    }
+    ln->loop = l;
+    ln->io = (struct io){.fd = fd, .on_io = on_io};
+    ln->retry = (struct timer){.on_timer = on_retry};
+    if (fd < 0)
+        return errinfo_set(ei, errno == EADDRINUSE ? E_BUSY : E_IO, "%s", strerror(errno));
+    return E_OK;
 }
 
 err listener_start(struct listener *ln, struct errinfo *ei)

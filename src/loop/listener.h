@@ -22,8 +22,8 @@ struct listener {
  * with the reason in `ei`; an IPv6 address needs its brackets, or its end would be taken for a port. Does not ask the network. */
 MUST_USE err listener_parse(struct str text, struct sockaddr_storage *out_address, socklen_t *out_size, struct errinfo *ei);
 
-/* Binds. With `is_shared` further listeners may bind the same address. E_BUSY: in use. E_IO: anything else. The caller has
- * set on_accept. */
+/* Binds. With `is_shared` further listeners may bind the same address as long as none of them listens. E_BUSY: somebody listens
+ * there, shared or not. E_IO: anything else. The caller has set on_accept. */
 MUST_USE err listener_open(struct listener *ln, struct loop *l, const struct sockaddr_storage *address, socklen_t size,
                            bool is_shared, struct errinfo *ei);
 
