@@ -57,6 +57,8 @@ struct record {
     struct str value; /* `p` NULL: a null value, which differs from an empty one */
     const struct record_header *headers;
     size_t n_headers;
+    bool has_partition; /* else the key says which, or chance */
+    int32_t partition;
 };
 
 /* Tells a thread that had no room that there is some again (below 80 % of the budget). One per waiting thread; owned by
@@ -68,12 +70,25 @@ struct sink_waiter {
     void (*on_room)(struct mail *m);
 };
 
+/* A topic to be made if it is missing. Owned by the requester, zeroed, and with `name` left alone until its mail comes. */
+struct sink_creation {
+    struct mail mail;     /* on_mail is set by the requester */
+    struct mailbox *home; /* set by the requester */
+    struct str name;
+    err result; /* E_OK: it is there. E_DENIED, E_INVAL: the cluster refuses. E_CLOSED: the sink was stopped before */
+};
+
 struct sink;
 
 struct sink_ops {
-    struct sink_topic *(*topic)(struct sink *sink, struct str name);
+    struct sink_topic *(*topic)(struct sink *sink, struct str name, uint32_t limit_ms);
     err (*submit)(struct sink *sink, const struct record *record, struct delivery *delivery);
     void (*wait)(struct sink *sink, struct sink_waiter *waiter);
+    uint64_t (*charge)(const struct record *record);
+    err (*reserve)(struct sink *sink, uint64_t bytes, size_t n_records);
+    void (*unreserve)(struct sink *sink, uint64_t bytes, size_t n_records);
+    err (*submit_reserved)(struct sink *sink, const struct record *record, struct delivery *delivery);
+    void (*create)(struct sink *sink, struct sink_creation *creation);
 };
 
 struct sink {
@@ -84,7 +99,21 @@ struct sink {
  * look it up once and keep it. NULL when the name is not a legal Kafka topic name. Any thread. */
 static inline struct sink_topic *sink_find_topic(struct sink *sink, struct str name)
 {
-    return sink->ops->topic(sink, name);
+    return sink->ops->topic(sink, name, 0);
+}
+
+/* The same with a limit on how long its records may wait for Kafka; 0: the sink's own. It holds if this call is the first with
+ * the name. */
+static inline struct sink_topic *sink_find_topic_limited(struct sink *sink, struct str name, uint32_t limit_ms)
+{
+    return sink->ops->topic(sink, name, limit_ms);
+}
+
+/* Makes a topic if it is missing, with the cluster's own number of partitions and replicas, however long the cluster takes to
+ * answer; the mail comes exactly once. Any thread; does not block. */
+static inline void sink_create_topic(struct sink *sink, struct sink_creation *creation)
+{
+    sink->ops->create(sink, creation);
 }
 
 /* Hands a record over. Copies what it needs. Any thread; does not block.
@@ -93,6 +122,30 @@ static inline struct sink_topic *sink_find_topic(struct sink *sink, struct str n
 MUST_USE static inline err sink_submit(struct sink *sink, const struct record *record, struct delivery *delivery)
 {
     return sink->ops->submit(sink, record, delivery);
+}
+
+/* Several records that go all or not at all: the room that each takes (0: it is larger than any that Kafka takes), room for the
+ * sum of them, and its use. E_AGAIN of sink_reserve(): as of sink_submit(). What was reserved and is not submitted is given back
+ * by sink_unreserve(). Any thread. */
+static inline uint64_t sink_charge(struct sink *sink, const struct record *record)
+{
+    return sink->ops->charge(record);
+}
+
+MUST_USE static inline err sink_reserve(struct sink *sink, uint64_t bytes, size_t n_records)
+{
+    return sink->ops->reserve(sink, bytes, n_records);
+}
+
+static inline void sink_unreserve(struct sink *sink, uint64_t bytes, size_t n_records)
+{
+    sink->ops->unreserve(sink, bytes, n_records);
+}
+
+/* sink_submit() of a record for which there is room: never E_AGAIN. Refused, its room has been given back. */
+MUST_USE static inline err sink_submit_reserved(struct sink *sink, const struct record *record, struct delivery *delivery)
+{
+    return sink->ops->submit_reserved(sink, record, delivery);
 }
 
 /* Arms a waiter after E_AGAIN. Its mail comes once, perhaps at once if there is room already. The thread of waiter->home. */

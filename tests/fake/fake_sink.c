@@ -36,11 +36,12 @@ static bool is_legal(struct str name)
     return name.n > 0 && name.n <= 249 && !str_equal(name, STR(".")) && !str_equal(name, STR(".."));
 }
 
-static struct sink_topic *find_topic(struct sink *sink, struct str name)
+static struct sink_topic *find_topic(struct sink *sink, struct str name, uint32_t limit_ms)
 {
     struct fake_sink *fs = from_port(sink);
     struct sink_topic *topic;
 
+    (void)limit_ms;
     if (!is_legal(name))
         return NULL;
     pthread_mutex_lock(&fs->lock);
@@ -69,7 +70,7 @@ static void answer(struct fake_sink *fs, struct fake_record *r, enum outcome out
 
 static bool has_room(const struct fake_sink *fs)
 {
-    return fs->n_records - fs->n_answered < fs->room;
+    return fs->n_records - fs->n_answered + fs->n_reserved < fs->room;
 }
 
 static void wake_waiters(struct fake_sink *fs)
@@ -106,10 +107,6 @@ static err take(struct fake_sink *fs, const struct record *record, struct delive
     struct fake_step step = {.outcome = OUTCOME_STORED};
     struct fake_record *r;
 
-    if (!has_room(fs)) {
-        fs->n_refused_for_room++;
-        return E_AGAIN;
-    }
     if (fs->next_script < fs->n_script)
         step = fs->script[fs->next_script++];
     if (step.is_at_once) {
@@ -123,15 +120,79 @@ static err take(struct fake_sink *fs, const struct record *record, struct delive
     return E_OK;
 }
 
-static err submit(struct sink *sink, const struct record *record, struct delivery *d)
+/* Every record is charged the same: room is counted in records. */
+static uint64_t charge(const struct record *record)
+{
+    (void)record;
+    return 1;
+}
+
+static err reserve(struct sink *sink, uint64_t bytes, size_t n_records)
+{
+    struct fake_sink *fs = from_port(sink);
+    err e = E_OK;
+
+    (void)bytes;
+    pthread_mutex_lock(&fs->lock);
+    if (has_room(fs)) {
+        fs->n_reserved += n_records;
+    } else {
+        fs->n_refused_for_room++;
+        e = E_AGAIN;
+    }
+    pthread_mutex_unlock(&fs->lock);
+    return e;
+}
+
+static void unreserve(struct sink *sink, uint64_t bytes, size_t n_records)
+{
+    struct fake_sink *fs = from_port(sink);
+
+    (void)bytes;
+    pthread_mutex_lock(&fs->lock);
+    fs->n_reserved -= n_records;
+    wake_waiters(fs);
+    pthread_mutex_unlock(&fs->lock);
+}
+
+static err submit_reserved(struct sink *sink, const struct record *record, struct delivery *d)
 {
     struct fake_sink *fs = from_port(sink);
     err e;
 
     pthread_mutex_lock(&fs->lock);
+    fs->n_reserved--;
     e = take(fs, record, d);
     pthread_mutex_unlock(&fs->lock);
     return e;
+}
+
+static err submit(struct sink *sink, const struct record *record, struct delivery *d)
+{
+    err e = reserve(sink, 1, 1);
+
+    return e == E_OK ? submit_reserved(sink, record, d) : e;
+}
+
+static void answer_creation(struct fake_sink *fs, struct sink_creation *creation)
+{
+    creation->result = fs->creation_result;
+    mailbox_post(creation->home, &creation->mail);
+}
+
+static void create(struct sink *sink, struct sink_creation *creation)
+{
+    struct fake_sink *fs = from_port(sink);
+
+    pthread_mutex_lock(&fs->lock);
+    fs->n_creations++;
+    if (fs->is_holding_creations) {
+        creation->mail.next = fs->creations;
+        fs->creations = &creation->mail;
+    } else {
+        answer_creation(fs, creation);
+    }
+    pthread_mutex_unlock(&fs->lock);
 }
 
 static void wait_for_room(struct sink *sink, struct sink_waiter *waiter)
@@ -147,7 +208,16 @@ static void wait_for_room(struct sink *sink, struct sink_waiter *waiter)
     pthread_mutex_unlock(&fs->lock);
 }
 
-static const struct sink_ops ops = {.topic = find_topic, .submit = submit, .wait = wait_for_room};
+static const struct sink_ops ops = {
+    .topic = find_topic,
+    .submit = submit,
+    .wait = wait_for_room,
+    .charge = charge,
+    .reserve = reserve,
+    .unreserve = unreserve,
+    .submit_reserved = submit_reserved,
+    .create = create,
+};
 
 void fake_sink_init(struct fake_sink *fs)
 {
@@ -228,6 +298,27 @@ void fake_sink_set_room(struct fake_sink *fs, size_t n)
     pthread_mutex_lock(&fs->lock);
     fs->room = n;
     wake_waiters(fs);
+    pthread_mutex_unlock(&fs->lock);
+}
+
+void fake_sink_hold_creations(struct fake_sink *fs)
+{
+    pthread_mutex_lock(&fs->lock);
+    fs->is_holding_creations = true;
+    pthread_mutex_unlock(&fs->lock);
+}
+
+void fake_sink_release_creations(struct fake_sink *fs, err result)
+{
+    pthread_mutex_lock(&fs->lock);
+    fs->creation_result = result;
+    fs->is_holding_creations = false;
+    while (fs->creations) {
+        struct mail *m = fs->creations;
+
+        fs->creations = m->next;
+        answer_creation(fs, CONTAINER_OF(m, struct sink_creation, mail));
+    }
     pthread_mutex_unlock(&fs->lock);
 }
 

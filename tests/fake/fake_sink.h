@@ -38,8 +38,13 @@ struct fake_sink {
     size_t n_script, next_script;
     bool is_holding;
     size_t room; /* records that may be unanswered */
+    size_t n_reserved;
     size_t n_refused_for_room;
     struct mail *waiting;
+    struct mail *creations; /* held back */
+    size_t n_creations;
+    err creation_result;
+    bool is_holding_creations;
 };
 
 /* Ready, with room for everything, answering OUTCOME_STORED at once. */
@@ -62,6 +67,10 @@ void fake_sink_answer(struct fake_sink *fs, size_t i, enum outcome outcome);
 
 /* How many records may be unanswered before submissions find no room; waiters are told when room comes back. */
 void fake_sink_set_room(struct fake_sink *fs, size_t n);
+
+/* Keeps back the answers to requests for topics, which otherwise are E_OK at once; and answers them, and those to come. */
+void fake_sink_hold_creations(struct fake_sink *fs);
+void fake_sink_release_creations(struct fake_sink *fs, err result);
 
 /* How many records were taken, and the one with number `i`, counted from 0 in order of submission. */
 size_t fake_sink_count(struct fake_sink *fs);
