@@ -12,7 +12,7 @@
 
 enum {
     FIRST_PAUSE_MS = 20, /* a topic just made is known to all brokers a moment later */
-    LAST_PAUSE_MS = 5000,
+    LAST_PAUSE_MS = 2000,
     FIRST_METADATA_MS = 1000, /* stopping may have to wait for it */
     LAST_METADATA_MS = 8000,  /* for a cluster so large, or so slow, that a second is not enough */
 };
