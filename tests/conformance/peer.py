@@ -5,7 +5,7 @@ import contextlib
 from packets import PINGREQ, PINGRESP, parse, show
 
 # How long to wait for something that must come. Only a server that never sends it makes anybody wait that long.
-PATIENCE_S = 10
+PATIENCE_S = 20
 
 
 class Failure(Exception):

@@ -91,8 +91,8 @@ async def a_publish_that_is_refused_is_told_so_by_its_reason_code(t):
     await client.ping()
 
 
-@case("4.3.3-4", MQTT_5)
-@case("4.3.3-1", MQTT_3_1_1)
+@case("4.13.1-1", MQTT_5)
+@case("4.8.0-1", MQTT_3_1_1)
 async def an_answer_that_does_not_fit_is_a_protocol_error(t):
     publisher = await t.connect("publisher")
     for qos, wrong in ((1, "50 02 m1"), (1, "70 02 m1"), (2, "40 02 m1"), (2, "70 02 m1")):
@@ -106,8 +106,8 @@ async def an_answer_that_does_not_fit_is_a_protocol_error(t):
         await subscriber.closed()
 
 
-@case("4.3.3-4", MQTT_5)
-@case("4.3.3-1", MQTT_3_1_1)
+@case("4.3.3-11", MQTT_5)
+@case("4.3.3-2", MQTT_3_1_1)
 async def answers_to_what_was_settled_before_are_harmless(t):
     client = await t.connect("client")
     await client.send("40 02 m7", "70 02 m7", "50 02 m7", "62 02 m7")

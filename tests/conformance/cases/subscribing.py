@@ -42,7 +42,7 @@ async def subscribing_again_sends_the_retained_messages_again(t):
 
 
 @case("3.1.2-7", MQTT_3_1_1)
-@case("4.1.0-1", MQTT_5)
+@case("3.3.1-5", MQTT_5)
 async def a_retained_message_outlives_the_session_that_made_it(t):
     publisher = await t.connect("publisher")
     await t.publish(publisher, t.topic, "kept", qos=1, retain=True)
@@ -80,7 +80,7 @@ async def the_return_codes_stand_in_the_order_of_the_filters_also_when_one_is_re
     await client.expect("90 ~ m1 02 80 00 01")
 
 
-@case("3.8.4-6", MQTT_5)
+@case("3.9.3-1", MQTT_5)
 async def the_reason_codes_stand_in_the_order_of_the_filters_also_when_one_is_refused(t):
     client = await t.connect("client")
     await client.send(f'82 ~ m1 {{}} "{t.topic}/a" 02 "{TOO_DEEP}" 01 "{t.topic}/b" 00 "{t.topic}/c" 01')
