@@ -241,6 +241,85 @@ static void a_record_larger_than_the_whole_room_still_passes(void **state)
     rig_close(&r);
 }
 
+static void records_reserved_together_go_all_or_not_at_all(void **state)
+{
+    struct kafka_settings settings = {.max_inflight_bytes = 1000};
+    struct rig r;
+    struct sink *sink;
+    struct record record = {.key = STR("k"), .value = STR("v")};
+    uint64_t each;
+
+    (void)state;
+    rig_open(&r, settings, 3);
+    sink = kafka_sink(r.k);
+    record.topic = rig_topic(&r, "t");
+    each = sink_charge(sink, &record);
+    assert_in_range(each, 1, 999);
+    assert_int_equal(sink_reserve(sink, 1000, 3), E_OK);
+    assert_int_equal(kafka_inflight_records(r.k), 3);
+    assert_int_equal(rig_submit(&r, 0, &record), E_AGAIN);
+    assert_int_equal(sink_reserve(sink, each, 1), E_AGAIN);
+    sink_unreserve(sink, 1000 - 2 * each, 1);
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(sink_submit_reserved(sink, &record, &r.items[i].delivery), E_OK);
+    r.n_items = 2;
+    rig_wait(&r, &r.counts[OUTCOME_STORED], 2);
+    rig_close(&r);
+}
+
+static void check_partition(const rd_kafka_message_t *m, void *context)
+{
+    (void)context;
+    assert_int_equal(m->partition, 2);
+}
+
+static void a_record_may_name_its_partition(void **state)
+{
+    struct rig r;
+    struct record record = {.has_partition = true, .partition = 2, .value = STR("v")};
+    struct record nowhere = {.has_partition = true, .partition = 99, .value = STR("v")};
+
+    (void)state;
+    rig_open(&r, plain, 6);
+    nowhere.topic = record.topic = rig_topic(&r, "t");
+    for (size_t i = 0; i < 5; i++)
+        assert_int_equal(rig_submit(&r, i, &record), E_OK);
+    rig_wait(&r, &r.counts[OUTCOME_STORED], 5);
+    rig_consume(&r, "t", 5, check_partition, NULL);
+    assert_int_equal(rig_submit(&r, 5, &nowhere), E_INVAL);
+    assert_int_equal(r.items[5].delivery.outcome, OUTCOME_UNKNOWN_TOPIC);
+    rig_close(&r);
+}
+
+struct creation {
+    struct sink_creation wanted;
+    size_t n_done;
+};
+
+static void on_created(struct mail *m)
+{
+    CONTAINER_OF(m, struct creation, wanted.mail)->n_done++;
+}
+
+static void a_topic_is_made_on_request(void **state)
+{
+    struct rig r;
+    struct creation good = {.wanted = {.mail.on_mail = on_created, .name = STR_INIT("made")}};
+    struct creation bad = {.wanted = {.mail.on_mail = on_created, .name = STR_INIT("not/legal")}};
+
+    (void)state;
+    rig_open(&r, plain, 0);
+    good.wanted.home = bad.wanted.home = &r.loop.mailbox;
+    sink_create_topic(kafka_sink(r.k), &good.wanted);
+    sink_create_topic(kafka_sink(r.k), &bad.wanted);
+    rig_wait(&r, &good.n_done, 1);
+    rig_wait(&r, &bad.n_done, 1);
+    assert_int_equal(good.wanted.result, E_OK);
+    assert_int_equal(bad.wanted.result, E_INVAL);
+    rig_consume(&r, "made", 0, NULL, NULL);
+    rig_close(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -250,6 +329,9 @@ int main(void)
         cmocka_unit_test(a_record_too_large_is_refused_at_once),
         cmocka_unit_test(records_of_a_key_keep_their_order_and_each_is_answered_once),
         cmocka_unit_test(without_room_nothing_happens_until_the_waiter_is_told),
+        cmocka_unit_test(records_reserved_together_go_all_or_not_at_all),
+        cmocka_unit_test(a_record_may_name_its_partition),
+        cmocka_unit_test(a_topic_is_made_on_request),
         cmocka_unit_test(a_record_larger_than_the_whole_room_still_passes),
     };
 
