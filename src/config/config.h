@@ -105,6 +105,43 @@ struct config_tenant {
     size_t device_count;
 };
 
+/* What a rule of `to_kafka` takes, if not publishes. */
+enum config_event {
+    CONFIG_EVENT_NONE,
+    CONFIG_EVENT_CONNECT,
+    CONFIG_EVENT_DISCONNECT,
+    CONFIG_EVENT_SUBSCRIBE,
+    CONFIG_EVENT_SESSION_END,
+    CONFIG_EVENTS,
+};
+
+enum config_ack { CONFIG_ACK_QUORUM, CONFIG_ACK_RECEIVED, CONFIG_ACK_SPOOLED };
+
+/* One record of a rule. Texts are templates, which are not looked into here (core/rule_template.h). */
+struct config_rule_action {
+    struct str id;
+    unsigned line;
+    struct str topic, key, partition;
+    struct config_properties headers;
+    int ack; /* enum config_ack */
+    bool is_creating;
+    uint64_t timeout_ms; /* 0: wait for Kafka */
+};
+
+/* A rule from MQTT to Kafka. `single` is the record of a rule without a list of actions; its id and line are not set. */
+struct config_to_kafka {
+    struct str id;
+    unsigned line;
+    struct str name;   /* empty: its id stands for it */
+    struct str mqtt;   /* a filter with named segments; empty: it takes an event */
+    int event;         /* enum config_event */
+    struct str tenant; /* empty: any */
+    bool is_local;
+    struct config_rule_action single;
+    struct config_rule_action *actions;
+    size_t action_count;
+};
+
 struct config_kafka {
     struct str bootstrap; /* empty exactly when is_embedded */
     bool is_embedded;     /* Kafka's wire protocol inside the process, in memory */
@@ -136,6 +173,9 @@ struct config {
     struct str data_dir;
     struct config_tenant *tenants;
     size_t tenant_count;
+    struct config_to_kafka *to_kafka; /* in their order */
+    size_t to_kafka_count;
+    uint64_t rules_max_topics;                /* different topics that the values of messages may name */
     uint64_t hono_delivery_timeout_ms;        /* 0: wait for Kafka */
     uint64_t drain_timeout_ms;                /* how long an orderly stop waits for Kafka's acknowledgements */
     uint64_t workers;                         /* 0: one for each CPU the process may use */

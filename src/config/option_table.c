@@ -9,6 +9,8 @@
 #define IN_TENANT(member)   .offset = offsetof(struct config_tenant, member)
 #define IN_ADAPTER(member)  .offset = offsetof(struct config_adapter, member)
 #define IN_DEVICE(member)   .offset = offsetof(struct config_device, member)
+#define IN_RULE(member)     .offset = offsetof(struct config_to_kafka, member)
+#define IN_ACTION(member)   .offset = offsetof(struct config_rule_action, member)
 #define RANGE(least, most)  .min = (least), .max = (most)
 
 enum { KIB = 1 << 10, MIB = 1 << 20, MS_PER_S = 1000, MS_PER_H = 3600 * 1000 };
@@ -25,12 +27,16 @@ ASSERT_LIST(struct config, listeners, listener_count);
 ASSERT_LIST(struct config, tenants, tenant_count);
 ASSERT_LIST(struct config_tenant, adapters, adapter_count);
 ASSERT_LIST(struct config_tenant, devices, device_count);
+ASSERT_LIST(struct config, to_kafka, to_kafka_count);
+ASSERT_LIST(struct config_to_kafka, actions, action_count);
 ASSERT_LIST(struct config_properties, items, count);
 ASSERT_LIST(struct config_strings, items, count);
 ASSERT_ELEMENT(struct config_listener);
 ASSERT_ELEMENT(struct config_adapter);
 ASSERT_ELEMENT(struct config_tenant);
 ASSERT_ELEMENT(struct config_device);
+ASSERT_ELEMENT(struct config_to_kafka);
+ASSERT_ELEMENT(struct config_rule_action);
 
 static const char *const log_level_choices[] = {
     [LOG_LEVEL_ERROR] = "error", [LOG_LEVEL_WARN] = "warn", [LOG_LEVEL_INFO] = "info", [LOG_LEVEL_DEBUG] = "debug", NULL,
@@ -43,6 +49,75 @@ static const char *const adapter_choices[] = {
     [CONFIG_ADAPTER_AMQP] = "hono-amqp", [CONFIG_ADAPTER_LORA] = "hono-lora", [CONFIG_ADAPTER_SIGFOX] = "hono-sigfox",
     [CONFIG_ADAPTER_TYPES] = NULL,
 };
+
+static const char *const event_choices[] = {
+    [CONFIG_EVENT_NONE] = "none",
+    [CONFIG_EVENT_CONNECT] = "connect",
+    [CONFIG_EVENT_DISCONNECT] = "disconnect",
+    [CONFIG_EVENT_SUBSCRIBE] = "subscribe",
+    [CONFIG_EVENT_SESSION_END] = "session_end",
+    [CONFIG_EVENTS] = NULL,
+};
+
+static const char *const ack_choices[] = {
+    [CONFIG_ACK_QUORUM] = "quorum",
+    [CONFIG_ACK_RECEIVED] = "received",
+    [CONFIG_ACK_SPOOLED] = "spooled",
+    NULL,
+};
+
+/* What a rule and each of its actions have in common: the path before, how the structure is reached. */
+#define ACTION_OPTIONS(prefix, in)                                                                                             \
+    {.path = prefix "topic",                                                                                                   \
+     .type = OPTION_TEXT,                                                                                                      \
+     .flags = OPTION_RELOADABLE,                                                                                               \
+     RANGE(0, 4 * KIB),                                                                                                        \
+     in(topic),                                                                                                                \
+     .help = "The Kafka topic, a template: {client_id}, {user}, {tenant}, {device_id}, {topic}, {qos}, the segments of the "   \
+             "filter, {user_property.NAME} and {payload./json/pointer} stand for their values. In them a character that "      \
+             "Kafka does not allow becomes _ and its two hexadecimal digits, and _ becomes __."},                              \
+        {.path = prefix "key",                                                                                                 \
+         .type = OPTION_TEXT,                                                                                                  \
+         .flags = OPTION_RELOADABLE,                                                                                           \
+         RANGE(0, 4 * KIB),                                                                                                    \
+         in(key),                                                                                                              \
+         .help = "The record's key, a template whose values are written as they are. Records of one key stay in order. An "    \
+                 "empty key is none."},                                                                                        \
+        {.path = prefix "headers.*",                                                                                           \
+         .type = OPTION_PROPERTIES,                                                                                            \
+         .flags = OPTION_RELOADABLE,                                                                                           \
+         RANGE(0, 4 * KIB),                                                                                                    \
+         in(headers),                                                                                                          \
+         .help = "Headers beside those that every record has; their values are templates as for the key."},                    \
+        {.path = prefix "partition",                                                                                           \
+         .type = OPTION_TEXT,                                                                                                  \
+         .flags = OPTION_RELOADABLE,                                                                                           \
+         RANGE(0, 4 * KIB),                                                                                                    \
+         in(partition),                                                                                                        \
+         .help = "The number of the partition, or a template that gives one. The default is murmur2 of the key, as Java's "    \
+                 "clients do."},                                                                                               \
+        {.path = prefix "ack",                                                                                                 \
+         .type = OPTION_CHOICE,                                                                                                \
+         .flags = OPTION_RELOADABLE,                                                                                           \
+         .initial = "quorum",                                                                                                  \
+         .choices = ack_choices,                                                                                               \
+         in(ack),                                                                                                              \
+         .help = "When the sender is told that all is well: quorum when Kafka has the record, received at once. Of several "   \
+                 "records the strictest counts for all. spooled is reserved."},                                                \
+        {.path = prefix "create",                                                                                              \
+         .type = OPTION_BOOL,                                                                                                  \
+         .flags = OPTION_RELOADABLE,                                                                                           \
+         .initial = "false",                                                                                                   \
+         in(is_creating),                                                                                                      \
+         .help = "Makes the topic if it is missing, with the cluster's default partitions and replicas."},                     \
+    {                                                                                                                          \
+        .path = prefix "timeout", .type = OPTION_DURATION, .flags = OPTION_RELOADABLE, .initial = "0",                         \
+        RANGE(0, 24 * MS_PER_H), in(timeout_ms),                                                                               \
+        .help = "How long a record may wait for Kafka before its sender is told that it failed; all that write to a topic "    \
+                "must agree. 0 waits as long as it takes."                                                                     \
+    }
+
+#define IN_SINGLE(member) .offset = offsetof(struct config_to_kafka, single) + offsetof(struct config_rule_action, member)
 
 const struct option option_table[] = {
     {.path = "kafka", .type = OPTION_SECTION, .help = "The Kafka cluster, and how records are written to it."},
@@ -244,6 +319,69 @@ const struct option option_table[] = {
      RANGE(0, 4 * KIB),
      IN_DEVICE(defaults),
      .help = "Headers of every record of the device that the message does not set. They outrank the tenant's defaults."},
+
+    {.path = "to_kafka[]",
+     .type = OPTION_LIST,
+     .flags = OPTION_RELOADABLE,
+     .element_bytes = sizeof(struct config_to_kafka),
+     RANGE(0, 4096),
+     IN_CONFIG(to_kafka),
+     .help = "Rules by which what clients publish, and what happens to them, is written to Kafka; see RULES.md. They are tried "
+             "in their order and the first that matches counts. Hono's device endpoints do not come here."},
+    {.path = "to_kafka[].mqtt",
+     .type = OPTION_TEXT,
+     .flags = OPTION_RELOADABLE,
+     RANGE(0, 65535),
+     IN_RULE(mqtt),
+     .help = "Takes publishes to the topics that this MQTT filter matches. {name} stands for one level, {name#} for the rest, "
+             "and both are variables of the rule's templates."},
+    {.path = "to_kafka[].event",
+     .type = OPTION_CHOICE,
+     .flags = OPTION_RELOADABLE,
+     .initial = "none",
+     .choices = event_choices,
+     IN_RULE(event),
+     .help = "Takes events instead of publishes."},
+    {.path = "to_kafka[].name",
+     .type = OPTION_TEXT,
+     .flags = OPTION_RELOADABLE,
+     RANGE(0, 40),
+     .characters = OPTION_TOPIC,
+     IN_RULE(name),
+     .help = "What metrics and messages call the rule. The default is its place, as in to_kafka[0]."},
+    {.path = "to_kafka[].tenant",
+     .type = OPTION_TEXT,
+     .flags = OPTION_RELOADABLE,
+     RANGE(0, 128),
+     .characters = OPTION_TOPIC,
+     IN_RULE(tenant),
+     .help = "Takes only what clients of this tenant do. The default is all tenants."},
+    {.path = "to_kafka[].local",
+     .type = OPTION_BOOL,
+     .flags = OPTION_RELOADABLE,
+     .initial = "true",
+     IN_RULE(is_local),
+     .help = "Whether MQTT subscribers get the message too. They get it at once, whatever Kafka says."},
+    ACTION_OPTIONS("to_kafka[].", IN_SINGLE),
+    {.path = "to_kafka[].actions[]",
+     .type = OPTION_LIST,
+     .flags = OPTION_RELOADABLE,
+     .element_bytes = sizeof(struct config_rule_action),
+     RANGE(0, 16),
+     IN_RULE(actions),
+     .help = "Several records of one message, each with the options above, instead of those of the rule itself."},
+    ACTION_OPTIONS("to_kafka[].actions[].", IN_ACTION),
+
+    {.path = "rules", .type = OPTION_SECTION, .help = "What the rules may do together."},
+    {.path = "rules.max_topics",
+     .type = OPTION_NUMBER,
+     .flags = OPTION_RELOADABLE,
+     .initial = "1000",
+     RANGE(1, 100000),
+     IN_CONFIG(rules_max_topics),
+     .help =
+         "How many different Kafka topics the values in messages may name in the whole process. What would need one more is "
+         "refused (0x97) and counted. Topics without variables do not count."},
 
     {.path = "hono", .type = OPTION_SECTION, .help = "Where Hono leaves a choice."},
     {.path = "hono.delivery_timeout",

@@ -4,20 +4,28 @@
 
 #include "config/config_doc.h"
 #include "main/kafka_options.h"
+#include "main/rule_options.h"
 
 static err load(const struct cli *cli, struct config_errors *errors)
 {
+    struct rule_table *rules = NULL;
     struct config *config;
     err e = cli_load_config(cli, &config, errors);
 
     if (e != E_OK)
         return e;
+    e = rule_options_make(config, cli_source_name(cli), &rules, errors);
+    rule_table_unref(rules);
+    if (e != E_OK) {
+        config_unref(config);
+        return e;
+    }
     /* With references in place of secrets librdkafka would look at the wrong values. */
     if (!cli->skips_secrets)
         e = kafka_options_check(config, &errors->items[0]);
     if (e != E_OK) {
         errors->count = 1;
-        errors->items[0].file = cli->config_file ? cli->config_file : "command line";
+        errors->items[0].file = cli_source_name(cli);
     }
     config_unref(config);
     return e;

@@ -200,10 +200,17 @@ void cli_fini(struct cli *cli)
     *cli = (struct cli){0};
 }
 
+const char *cli_source_name(const struct cli *cli)
+{
+    if (cli->config_file)
+        return cli->config_file;
+    return cli->is_dev ? "--dev" : "command line";
+}
+
 err cli_load_config(const struct cli *cli, struct config **out_config, struct config_errors *errors)
 {
     struct config_source source = {
-        .name = cli->config_file,
+        .name = cli_source_name(cli),
         .settings = cli->settings,
         .setting_count = cli->setting_count,
         .skips_secrets = cli->skips_secrets,
@@ -211,7 +218,6 @@ err cli_load_config(const struct cli *cli, struct config **out_config, struct co
 
     if (cli->config_file)
         return config_load_file(&source, out_config, errors);
-    source.name = cli->is_dev ? "--dev" : "command line";
     source.text = cli->is_dev ? str_from(cli_dev_text) : (struct str){0};
     return config_load(&source, out_config, errors);
 }

@@ -44,6 +44,9 @@ void cli_fini(struct cli *cli);
  * Errors as of config_load_file(). May block on the disk. */
 MUST_USE err cli_load_config(const struct cli *cli, struct config **out_config, struct config_errors *errors);
 
+/* Where that configuration comes from, for messages: the file, else "--dev" or "command line". */
+const char *cli_source_name(const struct cli *cli);
+
 /* Prints each error on a line of its own: `file:line: message`. */
 void cli_print_errors(FILE *to, const struct config_errors *errors);
 

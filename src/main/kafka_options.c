@@ -21,6 +21,31 @@ void kafka_options_make(struct arena *a, const struct config *config, struct kaf
     };
 }
 
+static void add_limit(struct kafka_time_limit *limits, size_t *n, const struct config_rule_action *action)
+{
+    if (action->timeout_ms)
+        limits[(*n)++] = (struct kafka_time_limit){action->topic, (uint32_t)action->timeout_ms};
+}
+
+/* The limits of rules too, which are given with their topics when those are met. */
+static void add_rule_limits(struct arena *a, const struct config *config, struct kafka_settings *settings)
+{
+    struct kafka_time_limit *limits;
+    size_t n = settings->n_time_limits, capacity = n + config->to_kafka_count;
+
+    for (size_t i = 0; i < config->to_kafka_count; i++)
+        capacity += config->to_kafka[i].action_count;
+    limits = arena_alloc(a, MEM_CONFIG, capacity * sizeof *limits);
+    memcpy(limits, settings->time_limits, n * sizeof *limits);
+    for (size_t i = 0; i < config->to_kafka_count; i++) {
+        add_limit(limits, &n, &config->to_kafka[i].single);
+        for (size_t k = 0; k < config->to_kafka[i].action_count; k++)
+            add_limit(limits, &n, &config->to_kafka[i].actions[k]);
+    }
+    settings->time_limits = limits;
+    settings->n_time_limits = n;
+}
+
 err kafka_options_check(const struct config *config, struct errinfo *ei)
 {
     struct kafka_settings settings;
@@ -28,6 +53,7 @@ err kafka_options_check(const struct config *config, struct errinfo *ei)
     err e;
 
     kafka_options_make(&scratch, config, &settings);
+    add_rule_limits(&scratch, config, &settings);
     e = kafka_check_settings(&settings, ei);
     arena_free(&scratch, MEM_CONFIG);
     return e;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "main/rule_options.h"
 #include "main/server.h"
 #include "obs/obs_log.h"
 
@@ -19,13 +20,13 @@ static err start_log(const struct config *config, struct errinfo *ei)
     return obs_log_start(&options, ei);
 }
 
-static int run(struct config *config)
+static int run(struct config *config, struct rule_table *rules)
 {
     static struct server s; /* larger than a stack frame should be */
     struct errinfo ei = {0};
     int status = 1;
 
-    if (server_init(&s, config, &ei) == E_OK) {
+    if (server_init(&s, config, rules, &ei) == E_OK) {
         loop_run(&s.loop);
         status = s.status;
     } else {
@@ -39,20 +40,24 @@ static int run(struct config *config)
 int serve_run(const struct cli *cli)
 {
     struct config_errors errors = {0};
+    struct rule_table *rules = NULL;
     struct config *config = NULL;
     struct errinfo ei = {0};
     int status;
 
-    if (cli_load_config(cli, &config, &errors) != E_OK) {
+    if (cli_load_config(cli, &config, &errors) != E_OK ||
+        rule_options_make(config, cli_source_name(cli), &rules, &errors) != E_OK) {
         cli_print_errors(stderr, &errors);
+        config_unref(config);
         return 1;
     }
     if (start_log(config, &ei) != E_OK) {
         fprintf(stderr, "millrace: %s\n", ei.text);
         config_unref(config);
+        rule_table_unref(rules);
         return 1;
     }
-    status = run(config);
+    status = run(config, rules);
     obs_log_stop();
     return status;
 }

@@ -18,6 +18,7 @@ enum server_state { SERVER_STARTING, SERVER_READY, SERVER_DRAINING };
 struct server {
     struct loop loop; /* the main thread's */
     struct config *config;
+    struct rule_table *rules;
     struct registry *registry;
     struct kafka *kafka;
     struct workers workers;
@@ -36,9 +37,9 @@ struct server {
     int status; /* of the process */
 };
 
-/* Sets up everything, up to running workers and a Kafka that is asked for its topics. Takes the reference to `config`. E_*:
- * the reason is in `ei`; server_fini() is due in any case. */
-MUST_USE err server_init(struct server *s, struct config *config, struct errinfo *ei);
+/* Sets up everything, up to running workers and a Kafka that is asked for its topics. Takes the references to
+ * `config` and `rules`. E_*: the reason is in `ei`; server_fini() is due in any case. */
+MUST_USE err server_init(struct server *s, struct config *config, struct rule_table *rules, struct errinfo *ei);
 
 /* Stops what runs and releases all. */
 void server_fini(struct server *s);

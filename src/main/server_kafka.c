@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "base/mem.h"
+#include "core/rule_table.h"
 #include "main/kafka_options.h"
 
 /* What a tenant's devices and applications use (spec/hono 1.1). All are made when the tenant is first served, so that no
@@ -60,17 +61,53 @@ static struct str topic_name(const char *kind, struct str tenant)
     return (struct str){name, kind_bytes + tenant.n};
 }
 
+static bool is_made_at_start(const struct rule_action *action)
+{
+    return action->is_creating && rule_template_is_fixed(&action->topic);
+}
+
+/* Topics that rules make and that have no variables: those with are made when they are met. */
+static size_t count_rule_topics(const struct rule_table *rules)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < rule_table_count(rules); i++)
+        for (size_t k = 0; k < rule_table_at(rules, i)->n_actions; k++)
+            n += is_made_at_start(&rule_table_at(rules, i)->actions[k]);
+    return n;
+}
+
+/* Appends each once: CreateTopics refuses a name that is there twice. */
+static size_t add_rule_topics(const struct rule_table *rules, struct str *names, size_t n)
+{
+    for (size_t i = 0; i < rule_table_count(rules); i++) {
+        for (size_t k = 0; k < rule_table_at(rules, i)->n_actions; k++) {
+            const struct rule_action *action = &rule_table_at(rules, i)->actions[k];
+            size_t at = 0;
+
+            if (!is_made_at_start(action))
+                continue;
+            while (at < n && !str_equal(names[at], rule_template_fixed(&action->topic)))
+                at++;
+            if (at == n)
+                names[n++] = topic_name("", rule_template_fixed(&action->topic));
+        }
+    }
+    return n;
+}
+
 void server_kafka_ensure_topics(struct server *s)
 {
     size_t n_tenants = registry_tenant_count(s->registry), n = 0;
 
-    s->topic_names = mem_alloc(MEM_KAFKA, n_tenants * TENANT_TOPICS * sizeof *s->topic_names);
+    s->topic_names = mem_alloc(MEM_KAFKA, (n_tenants * TENANT_TOPICS + count_rule_topics(s->rules)) * sizeof *s->topic_names);
     for (size_t i = 0; i < n_tenants; i++) {
         const struct registry_tenant *ten = registry_tenant_at(s->registry, i);
 
         for (size_t kind = 0; kind < TENANT_TOPICS && ten->is_enabled; kind++)
             s->topic_names[n++] = topic_name(tenant_topics[kind], ten->id);
     }
+    n = add_rule_topics(s->rules, s->topic_names, n);
     s->topics.names = s->topic_names;
     s->topics.n_names = n;
     kafka_ensure_topics(s->kafka, &s->topics);
