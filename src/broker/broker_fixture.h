@@ -143,9 +143,9 @@ static inline int64_t fixture_dropped(void)
 /* The ledger balances at every moment. */
 static inline void fixture_check_ledger(void)
 {
-    assert_int_equal(metric_value(&broker_metrics[BROKER_MATCHED]),
-                     metric_value(&broker_metrics[BROKER_ACKNOWLEDGED]) + fixture_dropped() +
-                         metric_value(&broker_metrics[BROKER_QUEUED]));
+    assert_int_equal(metric_value(&broker_metrics[BROKER_MATCHED]), metric_value(&broker_metrics[BROKER_ACKNOWLEDGED]) +
+                                                                        fixture_dropped() +
+                                                                        metric_value(&broker_metrics[BROKER_QUEUED]));
 }
 
 static inline int fixture_set_up(void **state)
@@ -269,7 +269,8 @@ static inline void connect_on(unsigned worker, struct client *cl, struct connect
         .clean_start = f.clean_start,
         .expiry_s = f.expiry_s,
         .receive_maximum = f.receive_maximum ? f.receive_maximum : UINT16_MAX,
-        .will = f.will ? new_message((struct message_fields){.topic = "will", .payload = f.will, .qos = 1, .tenant = f.tenant}) : NULL,
+        .will = f.will ? new_message((struct message_fields){.topic = "will", .payload = f.will, .qos = 1, .tenant = f.tenant})
+                       : NULL,
         .will_delay_s = f.will_delay_s,
     };
 

@@ -273,15 +273,13 @@ static void a_full_output_interrupts_sending_again(void **state)
     lose(&cl);
     cl = (struct client){.link = {&fixture_link_ops}, .room = 1};
     cl.ss = session_attach(shard_at(0),
-                           &(struct session_request){.principal = {&tenant_a, NULL},
-                                                     .client_id = STR("c"),
-                                                     .expiry_s = 1000,
-                                                     .receive_maximum = 10},
+                           &(struct session_request){
+                               .principal = {&tenant_a, NULL}, .client_id = STR("c"), .expiry_s = 1000, .receive_maximum = 10},
                            &cl.link, &cl.is_present);
     assert_ptr_equal(cl.ss, ss);
     session_pump(ss);
     assert_string_equal(payloads_from(&cl, 0), "1!");
-    publish_all("4", 1); /* must not overtake */
+    publish_all("4", 1);                                            /* must not overtake */
     assert_int_equal(outgoing_on_puback(ss, 2), OUTGOING_ANSWERED); /* answers what the earlier connection sent */
     cl.room = SIZE_MAX;
     session_pump(ss);
@@ -313,10 +311,8 @@ static void a_message_too_large_for_the_new_connection_leaves_the_window(void **
     lose(&cl);
     cl = (struct client){.link = {&fixture_link_ops}, .refusal = E_LIMIT};
     cl.ss = session_attach(shard_at(0),
-                           &(struct session_request){.principal = {&tenant_a, NULL},
-                                                     .client_id = STR("c"),
-                                                     .expiry_s = 1000,
-                                                     .receive_maximum = 10},
+                           &(struct session_request){
+                               .principal = {&tenant_a, NULL}, .client_id = STR("c"), .expiry_s = 1000, .receive_maximum = 10},
                            &cl.link, &cl.is_present);
     session_pump(cl.ss);
     assert_int_equal(cl.ss->n_in_flight, 0);

@@ -88,8 +88,8 @@ static void the_higher_sequence_wins_in_whatever_order_they_come(void **state)
         uint64_t second_sequence;
         const char *left;
     } rows[] = {
-        {"a", 1, "b", 2, "b"}, {"b", 2, "a", 1, "b"}, {"a", 1, "", 2, ""}, {"", 2, "a", 1, ""}, {"", 1, "a", 2, "a"},
-        {"a", 2, "", 1, "a"},
+        {"a", 1, "b", 2, "b"}, {"b", 2, "a", 1, "b"}, {"a", 1, "", 2, ""},
+        {"", 2, "a", 1, ""},   {"", 1, "a", 2, "a"},  {"a", 2, "", 1, "a"},
     };
 
     (void)state;

@@ -218,8 +218,8 @@ struct session *session_attach(struct shard *shard, const struct session_request
     ss->will_delay_s = request->will_delay_s;
     ss->origin = request->origin;
     for (uint16_t i = 0; i < ss->n_incoming; i++)
-        ss->incoming[i] =
-            (struct incoming){.packet_id = ss->incoming[i].packet_id, .is_stored = ss->incoming[i].is_stored, .is_inherited = true};
+        ss->incoming[i] = (struct incoming){
+            .packet_id = ss->incoming[i].packet_id, .is_stored = ss->incoming[i].is_stored, .is_inherited = true};
     ss->n_inherited = ss->n_incoming;
     outgoing_resume(ss);
     return ss;

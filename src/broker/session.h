@@ -61,8 +61,8 @@ struct session {
     uint32_t n_assigned; /* packet identifiers given out */
     uint32_t n_queued, queued_bytes;
     uint32_t n_queued_qos0; /* retained messages, and what may not overtake them */
-    uint64_t match_mark;  /* broker/subscriptions.c: the publish that found this session last, */
-    uint32_t match_index; /* and where it stands among its matches */
+    uint64_t match_mark;    /* broker/subscriptions.c: the publish that found this session last, */
+    uint32_t match_index;   /* and where it stands among its matches */
     uint16_t n_incoming, n_inherited, incoming_capacity;
     uint16_t n_in_flight, n_resend;
     uint16_t window; /* the client's Receive Maximum, at most our own bound */

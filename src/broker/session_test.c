@@ -167,8 +167,8 @@ static void a_will_is_published_when_it_is_due(void **state)
         {LOST, 0, 0, "w", "w"},
         {LOST, 100, 0, "w", "w"},
         {LOST, 100, 5, "", "w"},
-        {LOST, 0, 5, "w", "w"},    /* the session ends, and the will with it [MQTT-3.1.3-9] */
-        {LOST, 3, 5, "", "w"},     /* likewise, after 3 s */
+        {LOST, 0, 5, "w", "w"}, /* the session ends, and the will with it [MQTT-3.1.3-9] */
+        {LOST, 3, 5, "", "w"},  /* likewise, after 3 s */
         {DISCONNECTED, 100, 0, "", ""},
         {DISCONNECTED, 0, 0, "", ""},
         {TAKEN_OVER, 100, 0, "w", "w"},

@@ -84,8 +84,7 @@ static void the_expiry_shrinks_to_the_second_and_ends(void **state)
 
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct message m = {
-            .has_expiry = rows[i].has_expiry, .expiry_s = rows[i].expiry_s, .received_ms = rows[i].received_ms};
+        struct message m = {.has_expiry = rows[i].has_expiry, .expiry_s = rows[i].expiry_s, .received_ms = rows[i].received_ms};
         uint32_t left_s = 0;
 
         if (message_is_alive(&m, rows[i].now_ms, &left_s) != rows[i].is_alive || left_s != rows[i].left_s)

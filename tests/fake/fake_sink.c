@@ -86,9 +86,12 @@ static void wake_waiters(struct fake_sink *fs)
 static struct fake_record *keep(struct fake_sink *fs, const struct record *record, struct delivery *d)
 {
     struct fake_record *r = mem_alloc_zero(MEM_TEST, sizeof *r);
-    struct fake_record **grown = mem_try_realloc(MEM_TEST, fs->records, (fs->n_records + 1) * sizeof(struct fake_record *));
+    /* Not by mem_try_realloc(), which fails where a test makes allocations fail. */
+    struct fake_record **grown = mem_alloc(MEM_TEST, (fs->n_records + 1) * sizeof *grown);
 
-    ASSERT(grown);
+    if (fs->n_records)
+        memcpy(grown, fs->records, fs->n_records * sizeof *grown);
+    mem_free(MEM_TEST, fs->records);
     *r = (struct fake_record){.topic = record->topic->name,
                               .key = copy(record->key),
                               .value = copy(record->value),

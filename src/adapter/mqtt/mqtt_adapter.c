@@ -98,10 +98,25 @@ void mqtt_adapter_drain(struct mqtt_adapter *a, struct mail *done, struct mailbo
         mailbox_post(&a->workers[i].worker->loop.mailbox, &a->workers[i].drain);
 }
 
+/* Connections end in turns of their loops; mail that is still on its way holds descriptors and memory. A connection that was
+ * being handed over arrives in the first round and is closed in the second. */
+static void close_connections(struct mqtt_adapter *a)
+{
+    enum { ROUNDS = 4 };
+
+    for (unsigned i = 0; i < ROUNDS * a->n_workers; i++) {
+        struct mqtt_worker *mw = &a->workers[i % a->n_workers];
+
+        mqtt_worker_close(mw);
+        loop_turn(&mw->worker->loop, 0);
+    }
+}
+
 void mqtt_adapter_free(struct mqtt_adapter *a)
 {
     if (!a)
         return;
+    close_connections(a);
     broker_free(a->broker);
     for (unsigned i = 0; i < a->n_workers; i++)
         mqtt_worker_fini(&a->workers[i]);

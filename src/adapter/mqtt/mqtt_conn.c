@@ -87,6 +87,11 @@ static size_t on_data(struct stream *s, struct str bytes)
             break;
         used += frame.size;
         packets++;
+        if (stream_pending(&c->stream) > mqtt_limits(c->mw)->output_bytes) { /* answers to a client that does not read them */
+            c->is_choked = true;
+            stream_pause(s);
+            break;
+        }
     }
     if (packets) {
         c->last_packet_ms = (uint32_t)loop_of(c)->now_ms;
@@ -101,6 +106,10 @@ static void on_drain(struct stream *s)
     struct mqtt_conn *c = from_stream(s);
 
     if (c->state == MQTT_OPEN) {
+        if (c->is_choked) {
+            c->is_choked = false;
+            mqtt_conn_resume(c);
+        }
         session_pump(c->ss);
     } else if (c->state == MQTT_CLOSING) { /* mqtt_conn_finish() */
         stream_shut_output(s);
@@ -155,13 +164,13 @@ static void on_close(struct stream *s, err why)
 static const struct stream_ops stream_ops = {.on_data = on_data, .on_drain = on_drain, .on_close = on_close};
 
 /* The client was not heard of for one and a half times its keep-alive time [MQTT-3.1.2-22]. A connection that we do not read
- * cannot be blamed for silence. */
+ * cannot be blamed for silence, unless the client does not read either. */
 static void check_keep_alive(struct mqtt_conn *c)
 {
     uint32_t limit_ms = (uint32_t)c->keep_alive_s * MS_PER_S * 3 / 2;
     uint32_t silent_ms = (uint32_t)loop_of(c)->now_ms - c->last_packet_ms;
 
-    if (c->stream.is_paused) {
+    if (c->stream.is_paused && !c->is_choked) {
         c->last_packet_ms = (uint32_t)loop_of(c)->now_ms;
         silent_ms = 0;
     }
@@ -229,6 +238,7 @@ void mqtt_conn_adopt(struct mqtt_worker *mw, struct mqtt_handover *handover)
     struct mqtt_conn *c = conn_new(mw, handover->listener);
 
     if (stream_adopt(&c->stream, &mw->worker->loop, handover->fd, &stream_ops, &handover->in, &handover->out) != E_OK) {
+        handover->fd = -1; /* closed */
         mqtt_handshake_drop(handover);
         conn_failed(c);
         return;
@@ -293,7 +303,7 @@ void mqtt_conn_resume(struct mqtt_conn *c)
         list_push(&c->mw->connections, &c->list);
         c->is_waiting = false;
     }
-    if (c->mw->is_draining || c->barrier || c->is_full)
+    if (c->mw->is_draining || c->barrier || c->is_full || c->is_choked)
         return;
     stream_resume(&c->stream);
 }

@@ -52,7 +52,8 @@ struct mqtt_conn {
     bool has_passed_barrier : 1; /* the SUBSCRIBE may be processed */
     bool has_expiry : 1;         /* a session expiry above 0 was asked for in CONNECT */
     bool wants_problem_information : 1;
-    bool is_full : 1; /* paused until an acknowledgement leaves */
+    bool is_full : 1;   /* paused until an acknowledgement leaves */
+    bool is_choked : 1; /* paused until the client has taken its output */
 };
 
 /* Takes over an accepted descriptor. It is closed when that fails. */

@@ -76,13 +76,19 @@ static bool exists(const struct mqtt_conn *c, const struct mqtt_subscription *wa
     return session_is_subscribed(c->ss, wanted->filter.filter);
 }
 
+/* The Subscription Identifier of all filters of a packet; 0: none. */
+static uint32_t id_of(const struct mqtt_subscribe *packet)
+{
+    return mqtt_property_has(&packet->properties, MQTT_PROPERTY_SUBSCRIPTION_IDENTIFIER)
+               ? packet->properties.subscription_identifier
+               : 0;
+}
+
 /* All filters in order; the SUBACK before any retained message, which is allowed either way (section 3.8.4) and what
  * clients are used to. A bit for each filter whose retained messages are due. */
 static void subscribe_all(struct mqtt_conn *c, const struct mqtt_subscribe *packet, uint8_t *reasons, uint8_t *is_due)
 {
-    uint32_t id = mqtt_property_has(&packet->properties, MQTT_PROPERTY_SUBSCRIPTION_IDENTIFIER)
-                      ? packet->properties.subscription_identifier
-                      : 0;
+    uint32_t id = id_of(packet);
     struct mqtt_subscription wanted;
     size_t n = 0;
 
@@ -101,7 +107,7 @@ static void send_retained(struct mqtt_conn *c, const struct mqtt_subscribe *pack
 
     for (struct str rest = packet->filters; mqtt_subscribe_next(packet, &rest, &wanted); n++) {
         struct subscription_options options = {
-            .id = packet->properties.has ? packet->properties.subscription_identifier : 0,
+            .id = id_of(packet),
             .qos = wanted.qos,
             .no_local = wanted.no_local,
         };

@@ -143,13 +143,33 @@ void mqtt_worker_init(struct mqtt_worker *mw, struct mqtt_adapter *a, struct wor
         mw->listeners[i] = (struct mqtt_listener){.mw = mw, .index = (uint8_t)i, .listener = {.io = {.fd = -1}}};
 }
 
+static void close_all(struct list *connections)
+{
+    struct list *next;
+
+    for (struct list *link = connections->next; link != connections; link = next) {
+        struct mqtt_conn *c = CONTAINER_OF(link, struct mqtt_conn, list);
+
+        next = link->next;
+        mqtt_conn_close(c, false);
+        stream_close(&c->stream, E_OK); /* also one that lingers for its client to read */
+    }
+}
+
+void mqtt_worker_close(struct mqtt_worker *mw)
+{
+    mw->is_draining = mw->is_drained = true; /* nobody waits for it any more */
+    for (size_t i = 0; i < mqtt_config(mw)->listener_count; i++)
+        listener_close(&mw->listeners[i].listener);
+    close_all(&mw->connections);
+    close_all(&mw->waiting);
+}
+
 void mqtt_worker_fini(struct mqtt_worker *mw)
 {
     uint32_t cursor = 0;
     void *tenant;
 
-    for (size_t i = 0; i < mqtt_config(mw)->listener_count; i++)
-        listener_close(&mw->listeners[i].listener);
     while ((tenant = map_next(&mw->tenants, &cursor)))
         mem_free(MEM_ADAPTER, tenant);
     map_free(&mw->tenants, MEM_ADAPTER);

@@ -73,6 +73,10 @@ struct mqtt_worker *mqtt_worker_of(struct mqtt_adapter *a, const struct shard *s
 void mqtt_worker_init(struct mqtt_worker *mw, struct mqtt_adapter *a, struct worker *w);
 void mqtt_worker_fini(struct mqtt_worker *mw);
 
+/* After the threads have stopped: closes listeners and connections. What that needs happens in the turns of the loop that
+ * follow. Also for connections that came by mail since the last call. */
+void mqtt_worker_close(struct mqtt_worker *mw);
+
 /* The Kafka topic of an endpoint of a tenant: `hono.telemetry.T`, `hono.event.T`. Looked up once. NULL for other endpoints. */
 struct sink_topic *mqtt_worker_topic(struct mqtt_worker *mw, struct str tenant, enum device_endpoint endpoint);
 
