@@ -168,7 +168,7 @@ static void a_producer_that_failed_for_good_is_replaced(void **state)
 {
     struct rig r;
     struct sink_topic *topic;
-    rd_kafka_t *failed;
+    const void *failed;
     int64_t before = metric_value(&kafka_metrics_counters[KAFKA_COUNTER_REPLACEMENTS]);
     uint64_t since_ms;
 
@@ -178,7 +178,7 @@ static void a_producer_that_failed_for_good_is_replaced(void **state)
     set_down(&r);
     send_n(&r, topic, 0, N);
     failed = rig_producer(&r);
-    rd_kafka_test_fatal_error(failed, RD_KAFKA_RESP_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER, "the test says so");
+    rig_fail_producer(&r, RD_KAFKA_RESP_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER);
     rig_wait(&r, &r.counts[OUTCOME_UNAVAILABLE], N);
     assert_ptr_not_equal(rig_producer(&r), failed);
     assert_int_equal(metric_value(&kafka_metrics_counters[KAFKA_COUNTER_REPLACEMENTS]), before + 1);
@@ -197,19 +197,19 @@ static void replacements_in_a_row_wait_and_deny_meanwhile_when_access_is_denied(
 {
     struct rig r;
     struct sink_topic *topic;
-    rd_kafka_t *first, *second;
+    const void *first, *second;
     uint64_t since_ms = loop_clock_ms();
 
     (void)state;
     rig_open(&r, plain, 2);
     topic = rig_topic(&r, "t");
     first = rig_producer(&r);
-    rd_kafka_test_fatal_error(first, RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED, "the test says so");
+    rig_fail_producer(&r, RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED);
     while ((second = rig_producer(&r)) == first && loop_clock_ms() - since_ms < RIG_WAIT_MS)
         loop_turn(&r.loop, 10);
     set_down(&r);
     rig_send(&r, 0, topic, "key", "value");
-    rd_kafka_test_fatal_error(second, RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED, "the test says so");
+    rig_fail_producer(&r, RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED);
     rig_wait(&r, &r.counts[OUTCOME_DENIED], 1);
     while (rig_producer(&r) == second && loop_clock_ms() - since_ms < RIG_WAIT_MS)
         loop_turn(&r.loop, 10);

@@ -132,9 +132,17 @@ rd_kafka_mock_cluster_t *rig_cluster(struct rig *r)
     return r->k->mock.cluster;
 }
 
-rd_kafka_t *rig_producer(struct rig *r)
+const void *rig_producer(struct rig *r)
 {
-    return atomic_load(&r->k->sink.producer)->rk;
+    return atomic_load(&r->k->sink.producer);
+}
+
+void rig_fail_producer(struct rig *r, rd_kafka_resp_err_t code)
+{
+    struct kafka_producer *p = kafka_sink_hold(&r->k->sink);
+
+    rd_kafka_test_fatal_error(p->rk, code, "the test says so");
+    kafka_sink_release(p);
 }
 
 static rd_kafka_t *open_consumer(struct rig *r)

@@ -56,6 +56,9 @@ void rig_wait_state(struct rig *r, enum kafka_state state);
 void rig_consume(struct rig *r, const char *topic, size_t n, void (*on_record)(const rd_kafka_message_t *m, void *context),
                  void *context);
 
-/* The mock cluster, to inject faults, and the producer's handle. */
+/* The mock cluster, to inject faults. */
 rd_kafka_mock_cluster_t *rig_cluster(struct rig *r);
-rd_kafka_t *rig_producer(struct rig *r);
+
+/* The current producer, only to see whether it is another one; and making it fail for good. */
+const void *rig_producer(struct rig *r);
+void rig_fail_producer(struct rig *r, rd_kafka_resp_err_t code);
