@@ -18,7 +18,7 @@ static uint64_t clock_ns(clockid_t which)
 
 static void usage(const char *program)
 {
-    fprintf(stderr, "usage: %s BOOTSTRAP TOPIC COUNT SIZE DEVICES WINDOW [property=value ...]\n", program);
+    fprintf(stderr, "usage: %s BOOTSTRAP TOPIC COUNT SIZE DEVICES WINDOW [rate=N] [property=value ...]\n", program);
     exit(2);
 }
 
@@ -42,7 +42,10 @@ void kload_parse(struct kload *l, int argc, char **argv)
 
         if (!found)
             usage(argv[0]);
-        l->properties[l->n_properties++] = (struct kafka_property){name, value};
+        if (str_equal(name, STR("rate")))
+            l->rate = strtoull(value.p, NULL, 10);
+        else
+            l->properties[l->n_properties++] = (struct kafka_property){name, value};
     }
     l->value = malloc(l->size + 1);
     if (!l->value)
@@ -81,7 +84,12 @@ void kload_report(const struct kload *l, const char *name, uint64_t stored, uint
     struct rusage usage;
 
     getrusage(RUSAGE_SELF, &usage);
-    printf("{\"name\": \"%s\", \"stored\": %llu, \"failed\": %llu, \"size\": %zu, \"devices\": %u, \"window\": %u, "
+    printf("{");
+    if (l->latency.count) {
+        latency_print(&l->latency);
+        printf(", ");
+    }
+    printf("\"name\": \"%s\", \"stored\": %llu, \"failed\": %llu, \"size\": %zu, \"devices\": %u, \"window\": %u, "
            "\"records_per_s\": %.0f, \"cpu_s_per_100k\": %.3f, \"max_rss_kb\": %ld}\n",
            name, (unsigned long long)stored, (unsigned long long)failed, l->size, l->devices, l->window,
            (double)stored / seconds, cpu / ((double)(stored + failed) / 1e5), usage.ru_maxrss);

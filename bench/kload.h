@@ -7,6 +7,7 @@
 
 #include "core/sink.h"
 #include "kafka/kafka.h"
+#include "latency.h"
 
 enum { KLOAD_HEADERS = 6, KLOAD_MAX_PROPERTIES = 32 };
 
@@ -14,12 +15,14 @@ struct kload {
     const char *bootstrap; /* "embedded" for the embedded Kafka */
     const char *topic;
     uint64_t count; /* records, over all devices */
+    uint64_t rate;  /* records a second; 0: as fast as the windows allow */
     size_t size;    /* bytes of a value */
     unsigned devices, window;
     struct kafka_property properties[KLOAD_MAX_PROPERTIES];
     size_t n_properties;
     char *value;
     uint64_t began_ns, began_cpu_ns;
+    struct latency latency; /* printed if there is any */
 };
 
 /* A record of a device, with the key and headers that telemetry has. Points into itself. */
@@ -29,7 +32,7 @@ struct kload_record {
     char device_id[24], time_ms[24];
 };
 
-/* Reads `BOOTSTRAP TOPIC COUNT SIZE DEVICES WINDOW [property=value ...]`; prints the usage and exits if it is not that. */
+/* Reads `BOOTSTRAP TOPIC COUNT SIZE DEVICES WINDOW [rate=N] [property=value ...]`; prints the usage and exits if it is not that. */
 void kload_parse(struct kload *l, int argc, char **argv);
 
 void kload_fill(const struct kload *l, unsigned device, struct kload_record *out);
