@@ -67,16 +67,22 @@ static void on_closed(struct http_server *server)
     mem_free(MEM_HTTP, a);
 }
 
+static err refuse(struct str address, err e, const struct errinfo *why, struct errinfo *ei)
+{
+    return errinfo_set(ei, e, "cannot listen for the administration port on %.*s: %s", STR_ARG(address), why->text);
+}
+
 err admin_open(struct loop *l, struct str address, const struct admin_probes *probes, struct admin **out_admin,
                struct errinfo *ei)
 {
     struct sockaddr_storage socket_address;
     socklen_t size;
+    struct errinfo why = {0};
     struct admin *a;
-    err e = listener_parse(address, &socket_address, &size, ei);
+    err e = listener_parse(address, &socket_address, &size, &why);
 
     if (e != E_OK)
-        return e;
+        return refuse(address, e, &why, ei);
     http_metrics_register(&admin_metrics, "admin");
     a = mem_alloc_zero(MEM_HTTP, sizeof *a);
     a->probes = *probes;
@@ -89,12 +95,13 @@ err admin_open(struct loop *l, struct str address, const struct admin_probes *pr
                                               .metrics = &admin_metrics,
                                               .max_connections = MAX_CONNECTIONS};
     http_server_init(&a->server, l, &a->options);
-    e = http_server_listen(&a->server, &socket_address, size, false, ei);
-    if (e == E_OK)
-        *out_admin = a;
-    else
+    e = http_server_listen(&a->server, &socket_address, size, false, &why);
+    if (e != E_OK) {
         on_closed(&a->server);
-    return e;
+        return refuse(address, e, &why, ei);
+    }
+    *out_admin = a;
+    return E_OK;
 }
 
 void admin_name(const struct admin *a, char *text, size_t size)
