@@ -3,6 +3,7 @@
 import pytest
 
 from lib.load import Load, check_acknowledged, check_exactly_once, numbers_by_device
+from lib.mqtt import PUBCOMP, PUBREC, PUBREL, Client, packet
 from lib.wait import until
 
 HANG_S = 60  # librdkafka's default limit of a request is as long: what is shorter would not try it
@@ -13,7 +14,7 @@ def topic_of(tenant):
 
 
 @pytest.fixture
-def run_load(request):
+def run_load():
     loads = []
 
     def start(*arguments, **options):
@@ -96,7 +97,6 @@ def test_one_device_with_a_wide_window_keeps_its_order(serve, make_config, kafka
 @pytest.mark.parametrize("qos", [0, 2])
 def test_count_in_is_count_out(serve, make_config, kafka, tenant, fleet, qos):
     """100 clients, 100 messages each, one connection for each: every record has its payload."""
-    from lib.mqtt import PUBCOMP, PUBREC, PUBREL, Client, packet
     devices, users = fleet(100)
     server = serve(make_config(kafka.bootstrap, devices=devices))
     clients = [(name, Client(server.mqtt)) for name in users]
@@ -108,6 +108,7 @@ def test_count_in_is_count_out(serve, make_config, kafka, tenant, fleet, qos):
         if qos == 2:
             for number in range(100):
                 assert c.expect_ack(PUBREC, number + 1) == 0
+            for number in range(100):
                 c.send(packet(PUBREL, 2, (number + 1).to_bytes(2, "big")))
             for number in range(100):
                 assert c.expect_ack(PUBCOMP, number + 1) == 0

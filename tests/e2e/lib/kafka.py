@@ -89,9 +89,8 @@ class Kafka:
     def topics(self):
         return set(self.admin.list_topics(timeout=HANG_S).topics)
 
-    def create(self, *names, **config):
-        """With four partitions."""
-        for future in self.admin.create_topics([NewTopic(name, 4, config=config) for name in names]).values():
+    def create(self, *names, partitions=4, **config):
+        for future in self.admin.create_topics([NewTopic(name, partitions, config=config) for name in names]).values():
             future.result(HANG_S)
 
     def delete(self, name):
