@@ -76,7 +76,8 @@ static void open_rig(struct mqtt_rig *r, const char *const *settings)
     fake_sink_init(&r->sink);
     assert_int_equal(loop_init(&r->main, 0, &ei), E_OK);
     assert_int_equal(workers_init(&r->workers, MQTT_RIG_WORKERS, MAILBOX_BYTES, on_thread, &ei), E_OK);
-    all = (struct mqtt_adapter_settings){&r->workers, &r->sink.sink, r->registry, r->config};
+    all = (struct mqtt_adapter_settings){
+        .workers = &r->workers, .sink = &r->sink.sink, .registry = r->registry, .config = r->config};
     if (mqtt_adapter_open(&all, &r->adapter, &ei) != E_OK)
         fail_msg("%s", ei.text);
     r->started.on_mail = on_started;
