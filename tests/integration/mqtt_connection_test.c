@@ -77,7 +77,7 @@ static void what_is_sent_behind_the_connect_arrives_at_home(void **state)
         struct mqtt_peer_publish m = {.topic = "a", .payload = "x", .qos = 1, .packet_id = 1};
         struct buf all = {0};
         struct mqtt_peer p;
-        char id[16];
+        char id[MQTT_RIG_ID];
 
         mqtt_rig_id(&r, 0, id);
         mqtt_rig_accept(&r, is_at_home ? 0 : 1, &p);
@@ -196,7 +196,7 @@ static void the_second_client_with_an_id_takes_over(void **state)
     for (unsigned i = 0; i < 8; i++) {
         struct mqtt_peer_connect connect = {.version = i & 1 ? 5 : 4, .is_persistent = i & 2};
         struct mqtt_peer first, second;
-        char id[16];
+        char id[MQTT_RIG_ID];
 
         mqtt_rig_id(&r, i / 4, id);
         connect.id = id;
@@ -414,7 +414,7 @@ static void a_packet_over_the_limit_closes(void **state)
 static void a_subscription_finds_a_retained_message_acknowledged_before_it(void **state)
 {
     struct mqtt_peer publisher, subscriber;
-    char here[16], there[16];
+    char here[MQTT_RIG_ID], there[MQTT_RIG_ID];
 
     (void)state;
     mqtt_rig_id(&r, 0, here);
@@ -528,7 +528,7 @@ static void any_one_allocation_of_a_connect_may_fail(void **state)
     for (unsigned nth = 1; nth < 20; nth++) {
         struct buf all = {0};
         struct mqtt_peer p;
-        char id[16];
+        char id[MQTT_RIG_ID];
 
         mqtt_rig_id(&r, nth % 2, id);
         mqtt_rig_accept(&r, 0, &p);

@@ -182,12 +182,12 @@ void mqtt_rig_connect(struct mqtt_rig *r, struct mqtt_peer *p)
     mqtt_peer_init(p, fd, mqtt_rig_turn, r);
 }
 
-void mqtt_rig_id(struct mqtt_rig *r, unsigned worker, char id[16])
+void mqtt_rig_id(struct mqtt_rig *r, unsigned worker, char id[MQTT_RIG_ID])
 {
     int n = 0;
 
     do
-        snprintf(id, 16, "client%d", n++);
+        snprintf(id, MQTT_RIG_ID, "client%d", n++);
     while (broker_home(r->adapter->broker, STR("t1"), (struct str){0}, str_from(id)) != worker);
 }
 

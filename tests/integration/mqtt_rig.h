@@ -10,7 +10,7 @@
 #include "fake/fake_sink.h"
 #include "fake/mqtt_peer.h"
 
-enum { MQTT_RIG_WORKERS = 2 };
+enum { MQTT_RIG_WORKERS = 2, MQTT_RIG_ID = 24 };
 
 struct mqtt_rig {
     struct workers workers;
@@ -41,7 +41,7 @@ void mqtt_rig_accept(struct mqtt_rig *r, unsigned worker, struct mqtt_peer *p);
 void mqtt_rig_connect(struct mqtt_rig *r, struct mqtt_peer *p);
 
 /* A client id, in `id`, whose session is at home on a worker. */
-void mqtt_rig_id(struct mqtt_rig *r, unsigned worker, char id[16]);
+void mqtt_rig_id(struct mqtt_rig *r, unsigned worker, char id[MQTT_RIG_ID]);
 
 /* Moves the workers' timers on; the clock itself stays. */
 void mqtt_rig_pass_ms(struct mqtt_rig *r, uint64_t ms);

@@ -31,7 +31,7 @@ static int tear_down(void **state)
 
 static void open_client(struct mqtt_peer *p, int i)
 {
-    char id[16];
+    char id[MQTT_RIG_ID];
 
     snprintf(id, sizeof id, "client%d", i);
     mqtt_rig_connect(&r, p);
@@ -87,7 +87,7 @@ static void devices_publish_and_the_process_drains(void **state)
 
     (void)state;
     for (int i = 0; i < CLIENTS; i++) {
-        char id[16];
+        char id[MQTT_RIG_ID];
 
         snprintf(id, sizeof id, "c%d", i);
         mqtt_rig_connect(&r, &peers[i]);
