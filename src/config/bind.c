@@ -21,6 +21,7 @@ struct place {
 struct binder {
     const struct bind_job *job;
     struct option_index index;
+    const char *whole; /* the configuration itself */
 };
 
 static void bind_section(struct binder *b, int parent, const struct place *at, char *base);
@@ -243,6 +244,8 @@ static void bind_value(struct binder *b, int row, const struct place *at, char *
 
     if (tree_is_null(at->node))
         return; /* as if the key were not there */
+    if (base == b->whole)
+        b->job->lines[row] = at->node->line;
     switch (o->type) {
     case OPTION_SECTION:
         bind_section(b, row, at, base);
@@ -294,7 +297,7 @@ static void bind_section(struct binder *b, int parent, const struct place *at, c
 
 void bind_config(const struct bind_job *job, const struct tree_node *root, struct config *out_config)
 {
-    struct binder b = {.job = job};
+    struct binder b = {.job = job, .whole = (const char *)out_config};
     struct place whole = {.node = root, .element = -1};
 
     option_index_init(&b.index);

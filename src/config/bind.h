@@ -10,6 +10,7 @@ struct bind_job {
     const char *file;    /* for messages and relative references */
     struct config_errors *errors;
     bool skips_secrets;
+    unsigned *lines; /* OPTION_MAX of them, all zero: where the options outside lists and maps stand */
 };
 
 enum { BIND_MAX_NAME_BYTES = 128 }; /* of tenants and devices: with prefix and endpoint a topic stays under Kafka's 249 */

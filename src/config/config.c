@@ -1,5 +1,6 @@
 #include "config/config.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -11,6 +12,7 @@
 #include "base/buf.h"
 #include "base/check.h"
 #include "config/bind.h"
+#include "config/option.h"
 #include "config/overlay.h"
 #include "config/report.h"
 #include "config/verify.h"
@@ -20,6 +22,7 @@ struct snapshot {
     struct config config;
     atomic_uint refs;
     struct arena arena;
+    unsigned lines[OPTION_MAX]; /* of the options outside lists and maps, by row of the table */
 };
 
 static struct snapshot *snapshot_of(struct config *config)
@@ -44,6 +47,14 @@ void config_unref(struct config *config)
 {
     if (config && atomic_fetch_sub_explicit(&snapshot_of(config)->refs, 1, memory_order_acq_rel) == 1)
         snapshot_free(snapshot_of(config));
+}
+
+unsigned config_line(const struct config *config, size_t row)
+{
+    static_assert(offsetof(struct snapshot, config) == 0, "the public part comes first");
+    const struct snapshot *snapshot = (const struct snapshot *)(const void *)config;
+
+    return row < OPTION_MAX ? snapshot->lines[row] : 0;
 }
 
 /* By line, the command line last; errors of one line keep their order. */
@@ -72,7 +83,7 @@ static err read_tree(struct arena *a, const struct config_source *source, struct
 err config_load(const struct config_source *source, struct config **out_config, struct config_errors *errors)
 {
     struct snapshot *snapshot = mem_alloc_zero(MEM_CONFIG, sizeof *snapshot);
-    struct bind_job job = {&snapshot->arena, source->name, errors, source->skips_secrets};
+    struct bind_job job = {&snapshot->arena, source->name, errors, source->skips_secrets, snapshot->lines};
     struct arena scratch = {0};
     struct tree_node *root;
     err e;

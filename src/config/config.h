@@ -218,3 +218,7 @@ MUST_USE err config_load_file(const struct config_source *source, struct config 
 /* Takes and gives back a reference. Any thread. The last config_unref() wipes the secrets and frees; NULL is a no-op. */
 struct config *config_ref(struct config *config);
 void config_unref(struct config *config);
+
+/* The line of the file at which an option outside lists and maps was given, by its row in the option table; 0: the file does not
+ * have it. Of a configuration that came from config_load() or config_load_file(). */
+unsigned config_line(const struct config *config, size_t row);
