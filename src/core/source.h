@@ -1,0 +1,88 @@
+/* source: the port through which records come from Kafka, the counterpart of sink.h. kafka/ implements it; a fake one serves the
+ * tests. Readers see neither librdkafka nor a network.
+ *
+ * Every partition of the topics that the reader is interested in is read by this instance, from where the instance's own
+ * consumer group stands. Its records are handed, in order, to one mailbox, in batches. The reader settles each record exactly
+ * once, when nothing more will come of it: by any thread, in any order. What stands at the beginning of a partition and is
+ * settled is committed, and what is settled behind it is written down with the commit: after a restart only records that were
+ * not settled come again.
+ *
+ * So many records, and so many bytes, of a partition may be unsettled at a time; then it pauses, and the reader is told. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/list.h"
+#include "base/mail.h"
+#include "base/str.h"
+#include "core/sink.h"
+
+struct mailbox;
+struct source;
+
+/* A partition being read. Owned by the source, lives as long as it does. */
+struct source_partition {
+    struct str topic; /* without the prefix */
+    int32_t number;
+    struct mailbox *home; /* where its records go */
+    void *reader_data;    /* the reader's own; only the thread of `home` may touch it while the source runs */
+};
+
+/* A record in the reader's hands. Everything in it is the source's and lives until source_settle(), but key, value and headers
+ * only until source_forget(). */
+struct source_record {
+    struct mail mail; /* brings it to the reader */
+    struct source_partition *partition;
+    int64_t offset;
+    int64_t timestamp_ms; /* since 1970; negative: not known */
+    struct str key;       /* `p` NULL: no key */
+    struct str value;     /* `p` NULL: a null value */
+    const struct record_header *headers;
+    size_t n_headers;
+    struct list link; /* from here on the source's own */
+    void *raw;
+    uint32_t bytes;
+    bool is_stale; /* of a topic that has since been made anew */
+};
+
+/* Who reads. Given to the source when it is opened; borrowed. */
+struct source_reader {
+    void *context;
+    /* Which interest a topic (without prefix) belongs to, -1: none. Called by a thread of the source's own: must not touch
+     * what others change. */
+    int (*interest)(void *context, struct str topic);
+    /* Where an interest begins that is met for the first time: at the end of what is there, or at its beginning. Topics and
+     * partitions that appear later always begin at their beginning. By the same thread. */
+    bool (*begins_at_end)(void *context, int interest);
+    /* The mailbox for a partition's records; by the same thread. */
+    struct mailbox *(*home)(void *context, struct str topic, int32_t partition);
+    /* A record has arrived: CONTAINER_OF(m, struct source_record, mail). On the thread of the partition's home. */
+    void (*on_record)(struct mail *m);
+    /* A partition has paused because too much of it is unsettled. On the thread of its home. */
+    void (*on_full)(void *context, struct source_partition *partition);
+};
+
+struct source_ops {
+    void (*forget)(struct source *source, struct source_record *record);
+    void (*settle)(struct source *source, struct source_record *record);
+};
+
+struct source {
+    const struct source_ops *ops;
+};
+
+/* Key, value and headers are not needed any more; whoever has copied them gives their memory back early. Any thread, once, or
+ * not at all. */
+static inline void source_forget(struct source *source, struct source_record *record)
+{
+    source->ops->forget(source, record);
+}
+
+/* Nothing more will come of the record; it is gone. Any thread; does not block. */
+static inline void source_settle(struct source *source, struct source_record *record)
+{
+    source->ops->settle(source, record);
+}
