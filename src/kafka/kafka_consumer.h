@@ -1,0 +1,56 @@
+/* kafka_consumer: the source of core/source.h over librdkafka. One handle in assign mode for everything that this instance
+ * reads by itself; its consumer group is the instance's own, never has members, and serves only to keep positions.
+ *
+ * Two service threads: one takes records and settlements as they come and commits, the other (kafka_consumer_finder.h) asks
+ * the cluster for topics and positions and may wait for it. Kafka that is away is waited for.
+ *
+ * Life: kafka_consumer_open(), kafka_consumer_start(), [records come], kafka_consumer_stop(), kafka_consumer_free(). One thread;
+ * the source may be used by any. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/str.h"
+#include "core/source.h"
+#include "kafka/kafka.h"
+
+struct kafka_consumer;
+
+enum {
+    KAFKA_CONSUMER_DEFAULT_UNSETTLED = 10000,
+    KAFKA_CONSUMER_DEFAULT_BYTES = 128 << 20,
+};
+
+/* All views are borrowed for the call. */
+struct kafka_consumer_settings {
+    struct str group;                   /* of the program; the consumer group is GROUP.INSTANCE */
+    struct str instance;                /* what tells this process from others, and is the same after a restart */
+    uint32_t max_unsettled;             /* records of a partition; 0: the default */
+    uint64_t max_bytes;                 /* unsettled, of all partitions; one may have an eighth. 0: the default */
+    uint32_t find_ms;                   /* how often new topics are looked for; 0: the default */
+    const struct source_reader *reader; /* lives as long as the consumer */
+};
+
+/* Opens the handle and starts the threads; nothing is read yet. `settings` are those that `k` was opened with. Registers metrics:
+ * before the workers run. The caller owns `*out_consumer`. E_INVAL: see kafka_check_settings(). E_IO: no thread. */
+MUST_USE err kafka_consumer_open(struct kafka *k, const struct kafka_settings *settings,
+                                 const struct kafka_consumer_settings *consumer_settings, struct kafka_consumer **out_consumer,
+                                 struct errinfo *ei);
+
+/* The port for settling; lives as long as the consumer. */
+struct source *kafka_consumer_source(struct kafka_consumer *c);
+
+/* Begins to look for topics and to hand out records. Once. Any thread. */
+void kafka_consumer_start(struct kafka_consumer *c);
+
+/* No record is handed out any more; what is out may still be settled and is committed. Any thread, also twice. */
+void kafka_consumer_pause(struct kafka_consumer *c);
+
+/* Commits what has been settled, for which Kafka has 5 s, and ends the threads. What is settled later is too late: it comes again
+ * after a restart. Before kafka_stop(). Twice is a no-op. */
+void kafka_consumer_stop(struct kafka_consumer *c);
+
+/* Releases everything, records still out included: nobody may have one any more. NULL is a no-op. */
+void kafka_consumer_free(struct kafka_consumer *c);

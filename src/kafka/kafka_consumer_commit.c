@@ -1,0 +1,144 @@
+/* How positions get to the cluster: one request for all partitions with news, never two at a time. The group has no members, so
+ * the cluster takes offsets from whoever names it (AlterConsumerGroupOffsets), with metadata. */
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "kafka/kafka_consumer_metrics.h"
+#include "kafka/kafka_consumer_private.h"
+
+enum { RETRY_MS = 1000, REQUEST_MS = 10000, LEAST_METADATA_BYTES = 64 };
+
+static rd_kafka_topic_partition_list_t *collect(struct kafka_consumer *c)
+{
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(8);
+    char metadata[KAFKA_WINDOW_METADATA_BYTES];
+
+    for (struct kafka_partition *p = c->list; p; p = p->next) {
+        rd_kafka_topic_partition_t *at;
+        size_t n;
+
+        if (!p->is_dirty)
+            continue;
+        p->is_dirty = false;
+        at = rd_kafka_topic_partition_list_add(list, p->full_topic.p, p->port.number);
+        at->offset = kafka_window_commit_point(&p->window);
+        n = kafka_window_format(&p->window, metadata, c->metadata_bytes);
+        if (n == 0)
+            continue;
+        at->metadata = malloc(n); /* freed with the list */
+        ASSERT(at->metadata);
+        memcpy(at->metadata, metadata, n);
+        at->metadata_size = n;
+    }
+    return list;
+}
+
+void kafka_consumer_commit(struct kafka_consumer *c)
+{
+    rd_kafka_topic_partition_list_t *list;
+    rd_kafka_AlterConsumerGroupOffsets_t *request;
+    rd_kafka_AdminOptions_t *options;
+    char why[100];
+
+    if (c->is_committing)
+        return;
+    list = collect(c);
+    if (list->cnt > 0) {
+        request = rd_kafka_AlterConsumerGroupOffsets_new(c->group.p, list);
+        options = rd_kafka_AdminOptions_new(c->rk, RD_KAFKA_ADMIN_OP_ALTERCONSUMERGROUPOFFSETS);
+        (void)rd_kafka_AdminOptions_set_request_timeout(options, REQUEST_MS, why, sizeof why);
+        rd_kafka_AlterConsumerGroupOffsets(c->rk, &request, 1, options, c->results);
+        rd_kafka_AdminOptions_destroy(options);
+        rd_kafka_AlterConsumerGroupOffsets_destroy(request);
+        c->is_committing = true;
+    }
+    rd_kafka_topic_partition_list_destroy(list);
+}
+
+/* The cluster takes less metadata than was sent: with less, more records come again after a restart. */
+static void shrink_metadata(struct kafka_consumer *c)
+{
+    c->metadata_bytes /= 2;
+    if (c->metadata_bytes < LEAST_METADATA_BYTES)
+        c->metadata_bytes = 0;
+    LOG_WARN(LOG_KAFKA, "consumer.metadata_too_large", F_INT("now_bytes", c->metadata_bytes));
+}
+
+/* False: it makes no sense to try again. */
+static bool is_worth_retrying(rd_kafka_resp_err_t code)
+{
+    return code != RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
+}
+
+static void note_failure(struct kafka_consumer *c, const char *topic, int32_t number, rd_kafka_resp_err_t code)
+{
+    struct kafka_partition *p = kafka_consumer_find(c, topic, number);
+
+    kafka_consumer_count(KAFKA_CONSUMER_COMMIT_ERRORS, 1);
+    LOG_WARN(LOG_KAFKA, "consumer.commit", F_TEXT("topic", topic), F_INT("partition", number),
+             F_TEXT("error", rd_kafka_err2name(code)));
+    if (code == RD_KAFKA_RESP_ERR_OFFSET_METADATA_TOO_LARGE)
+        shrink_metadata(c);
+    if (p && is_worth_retrying(code))
+        p->is_dirty = true;
+}
+
+/* Nothing was committed; which partitions it was about, nobody says: those with anything behind them. */
+static void note_all_failed(struct kafka_consumer *c, const char *why)
+{
+    kafka_consumer_count(KAFKA_CONSUMER_COMMIT_ERRORS, 1);
+    LOG_WARN(LOG_KAFKA, "consumer.commit", F_STR("group", c->group), F_TEXT("error", why));
+    for (struct kafka_partition *p = c->list; p; p = p->next)
+        p->is_dirty = true;
+}
+
+static bool has_dirty(const struct kafka_consumer *c)
+{
+    for (const struct kafka_partition *p = c->list; p; p = p->next)
+        if (p->is_dirty)
+            return true;
+    return false;
+}
+
+/* True: all went well. */
+static bool read_result(struct kafka_consumer *c, const rd_kafka_group_result_t *result)
+{
+    const rd_kafka_topic_partition_list_t *list = rd_kafka_group_result_partitions(result);
+    const rd_kafka_error_t *error = rd_kafka_group_result_error(result);
+    bool is_well = true;
+
+    if (error || !list) {
+        note_all_failed(c, error ? rd_kafka_error_string(error) : "no answer");
+        return false;
+    }
+    for (int i = 0; i < list->cnt; i++) {
+        const rd_kafka_topic_partition_t *at = &list->elems[i];
+
+        if (at->err)
+            note_failure(c, at->topic, at->partition, at->err);
+        else
+            kafka_consumer_count(KAFKA_CONSUMER_COMMITS, 1);
+        is_well = is_well && !at->err;
+    }
+    return is_well;
+}
+
+void kafka_consumer_committed(struct kafka_consumer *c, rd_kafka_event_t *event)
+{
+    const rd_kafka_AlterConsumerGroupOffsets_result_t *result = rd_kafka_event_AlterConsumerGroupOffsets_result(event);
+    const rd_kafka_group_result_t **groups;
+    size_t n = 0;
+    bool is_well = false;
+
+    if (!result)
+        return;
+    c->is_committing = false;
+    groups = rd_kafka_event_error(event) ? NULL : rd_kafka_AlterConsumerGroupOffsets_result_groups(result, &n);
+    if (n > 0)
+        is_well = read_result(c, groups[0]);
+    else
+        note_all_failed(c, rd_kafka_event_error_string(event));
+    if (has_dirty(c) && !wheel_is_set(&c->commit_timer))
+        wheel_start(&c->loop.wheel, &c->commit_timer, is_well ? 1 : RETRY_MS);
+}

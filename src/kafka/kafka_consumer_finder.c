@@ -1,0 +1,424 @@
+#include "kafka/kafka_consumer_finder.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/siphash.h"
+#include "kafka/kafka_consumer_private.h"
+#include "obs/metrics.h"
+
+enum {
+    FIRST_PAUSE_MS = 100, /* after a round that failed; then twice as long, up to */
+    LAST_PAUSE_MS = 5000,
+    FIRST_PATIENCE_MS = 1000, /* with one question: stopping may have to wait for it */
+    LAST_PATIENCE_MS = 8000,
+    SLICE_MS = 100, /* between looks at whether it is time to stop */
+    MAX_INTERESTS = 256,
+};
+
+/* A partition that the consumer has. */
+struct kafka_known {
+    int32_t number;
+    size_t topic_bytes;
+    char topic[];
+};
+
+struct known_key {
+    struct str topic;
+    int32_t number;
+};
+
+void kafka_found_free(struct kafka_found *found)
+{
+    mem_free(MEM_KAFKA, found->full_topic);
+    mem_free(MEM_KAFKA, found->metadata);
+    mem_free(MEM_KAFKA, found);
+}
+
+static void free_all(struct kafka_found *list)
+{
+    while (list) {
+        struct kafka_found *next = list->next;
+
+        kafka_found_free(list);
+        list = next;
+    }
+}
+
+static bool is_known(const void *entry, const void *key)
+{
+    const struct kafka_known *known = entry;
+    const struct known_key *k = key;
+
+    return known->number == k->number && str_equal((struct str){known->topic, known->topic_bytes}, k->topic);
+}
+
+static uint64_t hash_of(struct str topic, int32_t number)
+{
+    return siphash(topic) + (uint64_t)(uint32_t)number;
+}
+
+static bool has(const struct kafka_finder *f, struct str topic, int32_t number)
+{
+    struct known_key key = {topic, number};
+
+    return map_find(&f->known, hash_of(topic, number), &key, is_known) != NULL;
+}
+
+static void remember(struct kafka_finder *f, const struct kafka_found *found)
+{
+    struct str topic = str_from(found->full_topic);
+    struct kafka_known *known = mem_alloc(MEM_KAFKA, sizeof *known + topic.n);
+
+    known->number = found->number;
+    known->topic_bytes = topic.n;
+    memcpy(known->topic, topic.p, topic.n);
+    map_add(&f->known, MEM_KAFKA, hash_of(topic, found->number), known);
+}
+
+static bool is_stopping(const struct kafka_finder *f)
+{
+    return atomic_load(&f->is_stopping);
+}
+
+/* --- what there is --- */
+
+/* The interest that a topic belongs to. Kafka's own topics are nobody's. */
+static int interest_of(const struct kafka_finder *f, struct str full)
+{
+    const struct kafka_consumer *c = f->c;
+
+    if (str_equal(full, STR("__consumer_offsets")) || str_equal(full, STR("__transaction_state")))
+        return -1;
+    if (!str_starts_with(full, c->prefix) || full.n == c->prefix.n)
+        return -1;
+    return c->reader->interest(c->reader->context, str_from_offset(full, c->prefix.n));
+}
+
+static void add_new(struct kafka_finder *f, const struct rd_kafka_metadata_topic *t, struct kafka_found **list)
+{
+    struct str topic = str_from(t->topic);
+    int interest = t->err ? -1 : interest_of(f, topic);
+
+    for (int i = 0; interest >= 0 && i < t->partition_cnt; i++) {
+        struct kafka_found *found;
+
+        if (has(f, topic, t->partitions[i].id))
+            continue;
+        found = mem_alloc_zero(MEM_KAFKA, sizeof *found);
+        *found = (struct kafka_found){.next = *list,
+                                      .full_topic = mem_copy_text(MEM_KAFKA, topic.p, topic.n),
+                                      .number = t->partitions[i].id,
+                                      .interest = interest,
+                                      .offset = -1};
+        *list = found;
+    }
+}
+
+/* The partitions that the consumer does not have yet. */
+static rd_kafka_resp_err_t find_new(struct kafka_finder *f, struct kafka_found **out_list)
+{
+    const struct rd_kafka_metadata *metadata;
+    rd_kafka_resp_err_t code = rd_kafka_metadata(f->c->rk, 1, NULL, &metadata, f->patience_ms);
+
+    if (code)
+        return code;
+    for (int i = 0; i < metadata->topic_cnt; i++)
+        add_new(f, &metadata->topics[i], out_list);
+    rd_kafka_metadata_destroy(metadata);
+    return RD_KAFKA_RESP_ERR_NO_ERROR;
+}
+
+/* --- where the group stands --- */
+
+static rd_kafka_event_t *wait_for(struct kafka_finder *f, rd_kafka_queue_t *queue)
+{
+    rd_kafka_event_t *event = NULL;
+
+    for (int ms = 0; !event && !is_stopping(f) && ms < 2 * LAST_PATIENCE_MS; ms += SLICE_MS)
+        event = rd_kafka_queue_poll(queue, SLICE_MS);
+    return event;
+}
+
+static rd_kafka_topic_partition_list_t *to_list(const struct kafka_found *found)
+{
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(16);
+
+    for (; found; found = found->next)
+        rd_kafka_topic_partition_list_add(list, found->full_topic, found->number)->offset = found->offset;
+    return list;
+}
+
+static struct kafka_found *find(struct kafka_found *list, const char *topic, int32_t number)
+{
+    while (list && (list->number != number || strcmp(list->full_topic, topic) != 0))
+        list = list->next;
+    return list;
+}
+
+/* The answer keeps the order of the question, so the search begins where the last one ended. */
+static rd_kafka_resp_err_t take_positions(const rd_kafka_topic_partition_list_t *positions, struct kafka_found *list)
+{
+    struct kafka_found *at = list;
+
+    for (int i = 0; i < positions->cnt; i++) {
+        const rd_kafka_topic_partition_t *p = &positions->elems[i];
+        struct kafka_found *found = find(at, p->topic, p->partition);
+
+        if (p->err)
+            return p->err;
+        if (!found)
+            found = find(list, p->topic, p->partition);
+        if (!found || p->offset < 0)
+            continue;
+        at = found;
+        found->offset = p->offset;
+        if (p->metadata_size == 0)
+            continue;
+        found->metadata = mem_copy_text(MEM_KAFKA, p->metadata, p->metadata_size);
+        found->metadata_n = p->metadata_size;
+    }
+    return RD_KAFKA_RESP_ERR_NO_ERROR;
+}
+
+/* The error of a group's result, or of the whole event. */
+static rd_kafka_resp_err_t error_of(rd_kafka_event_t *event, const rd_kafka_group_result_t **groups, size_t n)
+{
+    const rd_kafka_error_t *error;
+
+    if (rd_kafka_event_error(event))
+        return rd_kafka_event_error(event);
+    if (n == 0)
+        return RD_KAFKA_RESP_ERR__BAD_MSG;
+    error = rd_kafka_group_result_error(groups[0]);
+    if (error)
+        return rd_kafka_error_code(error);
+    return rd_kafka_group_result_partitions(groups[0]) ? RD_KAFKA_RESP_ERR_NO_ERROR : RD_KAFKA_RESP_ERR__BAD_MSG;
+}
+
+static rd_kafka_resp_err_t read_positions(struct kafka_finder *f, struct kafka_found *list)
+{
+    rd_kafka_t *rk = f->c->rk;
+    rd_kafka_queue_t *queue = rd_kafka_queue_new(rk);
+    rd_kafka_topic_partition_list_t *wanted = to_list(list);
+    rd_kafka_ListConsumerGroupOffsets_t *request = rd_kafka_ListConsumerGroupOffsets_new(f->c->group.p, wanted);
+    rd_kafka_resp_err_t code = RD_KAFKA_RESP_ERR__TIMED_OUT;
+    rd_kafka_event_t *event;
+
+    rd_kafka_ListConsumerGroupOffsets(rk, &request, 1, NULL, queue);
+    event = wait_for(f, queue);
+    if (event) {
+        size_t n = 0;
+        const rd_kafka_ListConsumerGroupOffsets_result_t *result = rd_kafka_event_ListConsumerGroupOffsets_result(event);
+        const rd_kafka_group_result_t **groups = rd_kafka_ListConsumerGroupOffsets_result_groups(result, &n);
+
+        code = error_of(event, groups, n);
+        if (!code)
+            code = take_positions(rd_kafka_group_result_partitions(groups[0]), list);
+        rd_kafka_event_destroy(event);
+    }
+    rd_kafka_ListConsumerGroupOffsets_destroy(request);
+    rd_kafka_topic_partition_list_destroy(wanted);
+    rd_kafka_queue_destroy(queue);
+    return code;
+}
+
+/* --- where new ones begin --- */
+
+static rd_kafka_resp_err_t choose_beginning(struct kafka_finder *f, struct kafka_found *found, bool at_end)
+{
+    int64_t low, high;
+    rd_kafka_resp_err_t code =
+        rd_kafka_query_watermark_offsets(f->c->rk, found->full_topic, found->number, &low, &high, f->patience_ms);
+
+    if (code)
+        return code;
+    found->offset = at_end ? high : low;
+    LOG_INFO(LOG_KAFKA, "consumer.new_position", F_TEXT("topic", found->full_topic), F_INT("partition", found->number),
+             F_INT("offset", found->offset), F_TEXT("at", at_end ? "end" : "beginning"));
+    return RD_KAFKA_RESP_ERR_NO_ERROR;
+}
+
+static rd_kafka_resp_err_t write_positions(struct kafka_finder *f, rd_kafka_topic_partition_list_t *list)
+{
+    rd_kafka_t *rk = f->c->rk;
+    rd_kafka_queue_t *queue = rd_kafka_queue_new(rk);
+    rd_kafka_AlterConsumerGroupOffsets_t *request = rd_kafka_AlterConsumerGroupOffsets_new(f->c->group.p, list);
+    rd_kafka_resp_err_t code = RD_KAFKA_RESP_ERR__TIMED_OUT;
+    rd_kafka_event_t *event;
+
+    rd_kafka_AlterConsumerGroupOffsets(rk, &request, 1, NULL, queue);
+    event = wait_for(f, queue);
+    if (event) {
+        size_t n = 0;
+        const rd_kafka_AlterConsumerGroupOffsets_result_t *result = rd_kafka_event_AlterConsumerGroupOffsets_result(event);
+        const rd_kafka_group_result_t **groups = rd_kafka_AlterConsumerGroupOffsets_result_groups(result, &n);
+
+        code = error_of(event, groups, n);
+        for (int i = 0; !code && i < rd_kafka_group_result_partitions(groups[0])->cnt; i++)
+            code = rd_kafka_group_result_partitions(groups[0])->elems[i].err;
+        rd_kafka_event_destroy(event);
+    }
+    rd_kafka_AlterConsumerGroupOffsets_destroy(request);
+    rd_kafka_queue_destroy(queue);
+    return code;
+}
+
+/* Gives every partition without a position one, and commits it. */
+static rd_kafka_resp_err_t begin_new(struct kafka_finder *f, struct kafka_found *list)
+{
+    const struct source_reader *reader = f->c->reader;
+    rd_kafka_topic_partition_list_t *fresh = rd_kafka_topic_partition_list_new(16);
+    rd_kafka_resp_err_t code = RD_KAFKA_RESP_ERR_NO_ERROR;
+    bool is_old[MAX_INTERESTS] = {0};
+
+    for (const struct kafka_found *found = list; found; found = found->next)
+        if (found->offset >= 0)
+            is_old[found->interest % MAX_INTERESTS] = true;
+    for (struct kafka_found *found = list; found && !code && !is_stopping(f); found = found->next) {
+        bool is_new = !f->is_first_done && !is_old[found->interest % MAX_INTERESTS];
+
+        if (found->offset >= 0)
+            continue;
+        code = choose_beginning(f, found, is_new && reader->begins_at_end(reader->context, found->interest));
+        if (!code)
+            rd_kafka_topic_partition_list_add(fresh, found->full_topic, found->number)->offset = found->offset;
+    }
+    if (!code && is_stopping(f))
+        code = RD_KAFKA_RESP_ERR__DESTROY;
+    if (!code && fresh->cnt > 0)
+        code = write_positions(f, fresh);
+    rd_kafka_topic_partition_list_destroy(fresh);
+    return code;
+}
+
+/* --- rounds --- */
+
+/* True: everything there is has been found. */
+static bool look(struct kafka_finder *f)
+{
+    struct kafka_found *list = NULL;
+    rd_kafka_resp_err_t code = find_new(f, &list);
+
+    if (!code && list)
+        code = read_positions(f, list);
+    if (!code && list)
+        code = begin_new(f, list);
+    if (code == RD_KAFKA_RESP_ERR__TIMED_OUT && f->patience_ms < LAST_PATIENCE_MS)
+        f->patience_ms *= 2;
+    if (code) {
+        if (!is_stopping(f))
+            LOG_WARN(LOG_KAFKA, "consumer.waiting", F_TEXT("error", rd_kafka_err2str(code)));
+        free_all(list);
+        return false;
+    }
+    f->is_first_done = true;
+    for (const struct kafka_found *found = list; found; found = found->next)
+        remember(f, found);
+    if (list)
+        kafka_consumer_take(f->c, list);
+    return true;
+}
+
+/* Waits to be started, then for `pause_ms`. False: it is time to stop. */
+static bool wait_for_turn(struct kafka_finder *f, uint32_t pause_ms)
+{
+    struct timespec until;
+    bool is_over = pause_ms == 0;
+
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += pause_ms / 1000;
+    until.tv_nsec += (long)(pause_ms % 1000) * 1000000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000;
+    }
+    pthread_mutex_lock(&f->lock);
+    while (!is_stopping(f) && !f->is_started)
+        pthread_cond_wait(&f->wake, &f->lock);
+    while (!is_stopping(f) && !is_over)
+        is_over = pthread_cond_timedwait(&f->wake, &f->lock, &until) != 0;
+    pthread_mutex_unlock(&f->lock);
+    return !is_stopping(f);
+}
+
+static void *run(void *context)
+{
+    struct kafka_finder *f = context;
+    uint32_t pause_ms = 0;
+
+    metrics_attach_thread();
+    while (wait_for_turn(f, pause_ms)) {
+        if (look(f))
+            pause_ms = f->find_ms;
+        else if (pause_ms == 0 || pause_ms == f->find_ms)
+            pause_ms = FIRST_PAUSE_MS;
+        else
+            pause_ms = pause_ms * 2 < LAST_PAUSE_MS ? pause_ms * 2 : LAST_PAUSE_MS;
+    }
+    return NULL;
+}
+
+void kafka_finder_init(struct kafka_finder *f, struct kafka_consumer *c, uint32_t find_ms)
+{
+    pthread_condattr_t attr;
+
+    *f = (struct kafka_finder){.c = c, .find_ms = find_ms, .patience_ms = FIRST_PATIENCE_MS};
+    pthread_mutex_init(&f->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&f->wake, &attr);
+    pthread_condattr_destroy(&attr);
+}
+
+void kafka_finder_fini(struct kafka_finder *f)
+{
+    uint32_t cursor = 0;
+    void *known;
+
+    while ((known = map_next(&f->known, &cursor)))
+        mem_free(MEM_KAFKA, known);
+    map_free(&f->known, MEM_KAFKA);
+    pthread_cond_destroy(&f->wake);
+    pthread_mutex_destroy(&f->lock);
+}
+
+err kafka_finder_start(struct kafka_finder *f, struct errinfo *ei)
+{
+    sigset_t all, before;
+    int failed;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    failed = pthread_create(&f->thread, NULL, run, f);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failed)
+        return errinfo_set(ei, E_IO, "kafka: no thread: %s", strerror(failed));
+    f->is_running = true;
+    pthread_setname_np(f->thread, "kafka-find");
+    return E_OK;
+}
+
+void kafka_finder_begin(struct kafka_finder *f)
+{
+    pthread_mutex_lock(&f->lock);
+    f->is_started = true;
+    pthread_cond_signal(&f->wake);
+    pthread_mutex_unlock(&f->lock);
+}
+
+void kafka_finder_stop(struct kafka_finder *f)
+{
+    pthread_mutex_lock(&f->lock);
+    atomic_store(&f->is_stopping, true);
+    pthread_cond_signal(&f->wake);
+    pthread_mutex_unlock(&f->lock);
+    if (f->is_running)
+        pthread_join(f->thread, NULL);
+    f->is_running = false;
+}

@@ -1,0 +1,28 @@
+/* kafka_consumer_metrics: what reading from Kafka counts (obs/metrics.h). */
+#pragma once
+
+#include <stdint.h>
+
+#include "obs/metrics.h"
+
+enum kafka_consumer_metric {
+    KAFKA_CONSUMED,
+    KAFKA_CONSUMED_SETTLED,
+    KAFKA_CONSUMED_UNSETTLED,
+    KAFKA_CONSUMED_SKIPPED,
+    KAFKA_CONSUMER_PARTITIONS,
+    KAFKA_CONSUMER_PAUSED,
+    KAFKA_CONSUMER_PAUSES,
+    KAFKA_CONSUMER_COMMITS,
+    KAFKA_CONSUMER_COMMIT_ERRORS,
+    KAFKA_CONSUMER_ERRORS,
+    KAFKA_CONSUMER_RESETS,
+    KAFKA_CONSUMER_METRICS,
+};
+
+extern struct metric kafka_consumer_metrics[KAFKA_CONSUMER_METRICS];
+
+static inline void kafka_consumer_count(enum kafka_consumer_metric which, int64_t n)
+{
+    metric_add(&kafka_consumer_metrics[which], (uint64_t)n);
+}

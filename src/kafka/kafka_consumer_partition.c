@@ -1,0 +1,210 @@
+/* The partitions being read: how they come, pause, go on, and begin anew. The consumer's thread. */
+#include <string.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/siphash.h"
+#include "kafka/kafka_consumer_metrics.h"
+#include "kafka/kafka_consumer_private.h"
+
+enum {
+    FULL_MS = 500, /* while a partition pauses its home is reminded */
+    SHARE = 8,     /* of max_bytes that one partition may have: a part of this */
+};
+
+struct partition_key {
+    struct str topic;
+    int32_t number;
+};
+
+static uint64_t hash_of(struct str topic, int32_t number)
+{
+    return siphash(topic) + (uint64_t)(uint32_t)number;
+}
+
+static bool is_same(const void *entry, const void *key)
+{
+    const struct kafka_partition *p = entry;
+    const struct partition_key *k = key;
+
+    return p->port.number == k->number && str_equal(p->full_topic, k->topic);
+}
+
+struct kafka_partition *kafka_consumer_find(const struct kafka_consumer *c, const char *full_topic, int32_t number)
+{
+    struct partition_key key = {str_from(full_topic), number};
+
+    return map_find(&c->partitions, hash_of(key.topic, number), &key, is_same);
+}
+
+static rd_kafka_topic_partition_list_t *list_of(const struct kafka_partition *p, int64_t offset)
+{
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
+
+    rd_kafka_topic_partition_list_add(list, p->full_topic.p, p->port.number)->offset = offset;
+    return list;
+}
+
+/* Runs at the partition's home. */
+static void on_full(struct mail *m)
+{
+    struct kafka_partition *p = CONTAINER_OF(m, struct kafka_partition, full);
+
+    atomic_store(&p->is_telling, false);
+    p->consumer->reader->on_full(p->consumer->reader->context, &p->port);
+}
+
+static void tell_full(struct kafka_partition *p)
+{
+    if (!atomic_exchange(&p->is_telling, true))
+        mailbox_post(p->port.home, &p->full);
+}
+
+static void pause(struct kafka_consumer *c, struct kafka_partition *p)
+{
+    rd_kafka_topic_partition_list_t *list = list_of(p, RD_KAFKA_OFFSET_INVALID);
+
+    (void)rd_kafka_pause_partitions(c->rk, list); /* one that is not assigned any more needs none */
+    rd_kafka_topic_partition_list_destroy(list);
+    p->is_paused = true;
+    c->n_paused++;
+    kafka_consumer_count(KAFKA_CONSUMER_PAUSED, 1);
+    kafka_consumer_count(KAFKA_CONSUMER_PAUSES, 1);
+    LOG_DEBUG(LOG_KAFKA, "consumer.paused", F_STR("topic", p->full_topic), F_INT("partition", p->port.number));
+    tell_full(p);
+    if (!wheel_is_set(&c->full_timer))
+        wheel_start(&c->loop.wheel, &c->full_timer, FULL_MS);
+}
+
+static void resume(struct kafka_consumer *c, struct kafka_partition *p)
+{
+    rd_kafka_topic_partition_list_t *list = list_of(p, RD_KAFKA_OFFSET_INVALID);
+
+    (void)rd_kafka_resume_partitions(c->rk, list);
+    rd_kafka_topic_partition_list_destroy(list);
+    p->is_paused = false;
+    c->n_paused--;
+    kafka_consumer_count(KAFKA_CONSUMER_PAUSED, -1);
+}
+
+static bool is_full(const struct kafka_consumer *c, const struct kafka_partition *p)
+{
+    return p->window.n_unsettled >= c->max_unsettled || p->window.unsettled_bytes >= c->max_bytes / SHARE;
+}
+
+static bool has_room(const struct kafka_consumer *c, const struct kafka_partition *p)
+{
+    return p->window.n_unsettled <= c->max_unsettled / 2 && p->window.unsettled_bytes <= c->max_bytes / SHARE / 2;
+}
+
+static void on_full_timer(struct timer *t)
+{
+    struct kafka_consumer *c = CONTAINER_OF(t, struct kafka_consumer, full_timer);
+
+    for (struct kafka_partition *p = c->list; p; p = p->next)
+        if (p->is_paused)
+            tell_full(p);
+    if (c->n_paused)
+        wheel_start(&c->loop.wheel, t, FULL_MS);
+}
+
+static void assign(struct kafka_consumer *c, rd_kafka_topic_partition_list_t *list)
+{
+    rd_kafka_error_t *error = list->cnt ? rd_kafka_incremental_assign(c->rk, list) : NULL;
+
+    if (error) {
+        LOG_ERROR(LOG_KAFKA, "consumer.assign", F_TEXT("error", rd_kafka_error_string(error)));
+        rd_kafka_error_destroy(error);
+    }
+}
+
+static struct kafka_partition *add_partition(struct kafka_consumer *c, const struct kafka_found *found)
+{
+    struct str topic = str_from(found->full_topic);
+    struct kafka_partition *p = mem_alloc_zero(MEM_KAFKA, sizeof *p);
+
+    p->consumer = c;
+    p->full_topic = (struct str){mem_copy_text(MEM_KAFKA, topic.p, topic.n), topic.n};
+    p->port.topic = str_from_offset(p->full_topic, c->prefix.n);
+    p->port.number = found->number;
+    p->port.home = c->reader->home(c->reader->context, p->port.topic, found->number);
+    p->full.on_mail = on_full;
+    p->next = c->list;
+    list_init(&p->stale);
+    kafka_window_start(&p->window, found->offset, (struct str){found->metadata, found->metadata_n});
+    c->list = p;
+    map_add(&c->partitions, MEM_KAFKA, hash_of(topic, found->number), p);
+    kafka_consumer_count(KAFKA_CONSUMER_PARTITIONS, 1);
+    LOG_INFO(LOG_KAFKA, "consumer.partition", F_STR("topic", topic), F_INT("partition", found->number),
+             F_INT("offset", found->offset), F_INT("left_open", p->window.n_undone));
+    return p;
+}
+
+/* From the finder. */
+static void on_finding(struct mail *m)
+{
+    struct kafka_finding *finding = CONTAINER_OF(m, struct kafka_finding, mail);
+    struct kafka_consumer *c = finding->consumer;
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
+
+    for (struct kafka_found *found = finding->first, *next; found; found = next) {
+        next = found->next;
+        if (!c->is_stop_asked) {
+            struct kafka_partition *p = add_partition(c, found);
+
+            rd_kafka_topic_partition_list_add(list, p->full_topic.p, p->port.number)->offset = found->offset;
+        }
+        kafka_found_free(found);
+    }
+    assign(c, list);
+    rd_kafka_topic_partition_list_destroy(list);
+    mem_free(MEM_KAFKA, finding);
+}
+
+void kafka_consumer_take(struct kafka_consumer *c, struct kafka_found *first)
+{
+    struct kafka_finding *finding = mem_alloc(MEM_KAFKA, sizeof *finding);
+
+    *finding = (struct kafka_finding){.mail = {.on_mail = on_finding}, .consumer = c, .first = first};
+    mailbox_post(&c->loop.mailbox, &finding->mail);
+}
+
+void kafka_partition_begin_anew(struct kafka_consumer *c, struct kafka_partition *p, const char *why)
+{
+    rd_kafka_topic_partition_list_t *list = list_of(p, RD_KAFKA_OFFSET_BEGINNING);
+    rd_kafka_error_t *error = rd_kafka_incremental_unassign(c->rk, list);
+
+    LOG_WARN(LOG_KAFKA, "consumer.reset", F_STR("topic", p->full_topic), F_INT("partition", p->port.number),
+             F_INT("offset", p->window.next_offset), F_TEXT("why", why));
+    kafka_consumer_count(KAFKA_CONSUMER_RESETS, 1);
+    if (error)
+        rd_kafka_error_destroy(error);
+    kafka_window_clear(&p->window, &p->stale);
+    kafka_window_start(&p->window, 0, (struct str){0});
+    if (p->is_paused)
+        resume(c, p);
+    assign(c, list);
+    rd_kafka_topic_partition_list_destroy(list);
+}
+
+void kafka_partition_check(struct kafka_consumer *c, struct kafka_partition *p)
+{
+    if (!p->is_paused && is_full(c, p))
+        pause(c, p);
+    else if (p->is_paused && has_room(c, p))
+        resume(c, p);
+}
+
+void kafka_partition_init(struct kafka_consumer *c)
+{
+    c->full_timer.on_timer = on_full_timer;
+}
+
+void kafka_partition_free(struct kafka_partition *p)
+{
+    kafka_consumer_count(KAFKA_CONSUMER_PARTITIONS, -1);
+    kafka_consumer_count(KAFKA_CONSUMER_PAUSED, -(int64_t)p->is_paused);
+    mem_free(MEM_KAFKA, (char *)(uintptr_t)p->full_topic.p);
+    mem_free(MEM_KAFKA, p);
+}

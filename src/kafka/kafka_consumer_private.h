@@ -1,0 +1,103 @@
+/* kafka_consumer_private: the whole that kafka_consumer.h hides. Only for its files and tests. */
+#pragma once
+
+#include <librdkafka/rdkafka.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "base/map.h"
+#include "kafka/kafka_consumer.h"
+#include "kafka/kafka_consumer_finder.h"
+#include "kafka/kafka_consumer_window.h"
+#include "loop/loop.h"
+
+enum { KAFKA_CONSUMER_BATCH = 256 };
+
+/* A partition being read. */
+struct kafka_partition {
+    struct source_partition port;
+    struct kafka_consumer *consumer;
+    struct kafka_window window;
+    struct kafka_partition *next;
+    struct str full_topic; /* with the prefix, NUL-terminated; owned, and port.topic is a view into it */
+    struct mail full;      /* to its home */
+    atomic_bool is_telling;
+    bool is_paused;
+    bool is_dirty;     /* something was settled since the last commit */
+    struct list stale; /* records of an earlier topic with the name that are still out */
+};
+
+struct kafka_consumer {
+    struct source source;
+    const struct source_reader *reader;
+    rd_kafka_t *rk;
+    rd_kafka_queue_t *records, *results; /* messages; answers to commits */
+    struct kafka_finder finder;
+    struct str group;  /* owned */
+    struct str prefix; /* owned */
+    uint32_t max_unsettled;
+    uint64_t max_bytes;
+    pthread_t thread;
+    bool is_running, is_stopped;
+    atomic_bool is_pausing; /* nothing is handed out any more */
+    struct mail stop_mail;
+
+    /* The thread's own. */
+    struct loop loop;
+    struct io wake; /* eventfd that librdkafka writes to */
+    struct task poll_task;
+    struct timer commit_timer, refresh_timer, full_timer, stop_timer;
+    struct map partitions;
+    struct kafka_partition *list; /* the same */
+    uint64_t unsettled_bytes;
+    bool is_choked; /* by max_bytes */
+    uint32_t n_paused;
+    bool is_stop_asked;
+    bool is_committing;
+    size_t metadata_bytes; /* what the cluster takes with a commit */
+    rd_kafka_message_t *batch[KAFKA_CONSUMER_BATCH];
+};
+
+/* The partition, or NULL. */
+struct kafka_partition *kafka_consumer_find(const struct kafka_consumer *c, const char *full_topic, int32_t number);
+
+/* What was found, handed to the consumer, which takes it. The finder's thread. */
+void kafka_consumer_take(struct kafka_consumer *c, struct kafka_found *first);
+
+/* As a mail to the consumer's thread, which frees it. */
+struct kafka_finding {
+    struct mail mail;
+    struct kafka_consumer *consumer;
+    struct kafka_found *first;
+};
+
+/* --- kafka_consumer_conf.c --- */
+
+/* A consumer's handle with our settings and the user's. The caller owns it. E_INVAL. */
+MUST_USE err kafka_consumer_conf_open(const struct kafka_settings *settings, struct str bootstrap, struct str group,
+                                      void *opaque, rd_kafka_t **out_rk, struct errinfo *ei);
+
+/* --- kafka_consumer.c, for the configuration: errors of the client itself. On the consumer's thread. */
+void kafka_consumer_on_error(rd_kafka_t *rk, int code, const char *reason, void *opaque);
+
+/* --- kafka_consumer_partition.c; the consumer's thread --- */
+
+void kafka_partition_init(struct kafka_consumer *c);
+
+/* Pauses a partition of which too much is unsettled, and tells its home; lets one go on that has room again. */
+void kafka_partition_check(struct kafka_consumer *c, struct kafka_partition *p);
+
+/* The cluster does not have what we ask for: it was deleted by age, or the topic was made anew. What is there is all new. */
+void kafka_partition_begin_anew(struct kafka_consumer *c, struct kafka_partition *p, const char *why);
+
+/* Nothing of it is out. */
+void kafka_partition_free(struct kafka_partition *p);
+
+/* --- kafka_consumer_commit.c; the consumer's thread --- */
+
+/* Sends a commit of everything dirty, unless one is under way or there is nothing. */
+void kafka_consumer_commit(struct kafka_consumer *c);
+
+/* An answer from the results queue. */
+void kafka_consumer_committed(struct kafka_consumer *c, rd_kafka_event_t *event);
