@@ -15,6 +15,7 @@
 #include "registry/registry.h"
 
 struct broker;
+struct session;
 struct shard;
 
 /* Bounds on what a client can make us hold. */
@@ -30,6 +31,9 @@ struct broker_hooks {
     /* Publishes a will as if its client had sent it. Borrows both; `origin` is what session_attach() was given. */
     void (*publish_will)(void *context, struct shard *shard, const struct principal *principal, unsigned origin,
                          struct message *will);
+    /* A session ends: its expiry interval has passed, or a clean start replaces it. Borrows it; NULL: nobody cares. Not when the
+     * broker is freed. */
+    void (*session_ended)(void *context, struct shard *shard, const struct session *ss, bool is_replaced);
 };
 
 /* A broker with a shard for each worker. Registers metrics: before the threads start. The caller owns it. */

@@ -93,6 +93,16 @@ void session_end(struct session *ss)
     free_session(ss);
 }
 
+/* session_end() of one that nobody takes down with the whole. */
+static void end_and_tell(struct session *ss, bool is_replaced)
+{
+    const struct broker_hooks *hooks = broker_hooks(ss->shard);
+
+    if (hooks->session_ended)
+        hooks->session_ended(hooks->context, ss->shard, ss, is_replaced);
+    session_end(ss);
+}
+
 /* Milliseconds from `now_ms` until `after_s` seconds after the session lost its client; 0 when they have passed. */
 static uint64_t left_ms(const struct session *ss, uint32_t after_s, uint64_t now_ms)
 {
@@ -110,7 +120,7 @@ static void settle_detached(struct session *ss)
     if (ss->expiry_s != SESSION_NEVER_EXPIRES) {
         wait = left_ms(ss, ss->expiry_s, now);
         if (wait == 0) {
-            session_end(ss); /* and with it goes the will [MQTT-3.1.3-9] */
+            end_and_tell(ss, false); /* and with it goes the will [MQTT-3.1.3-9] */
             return;
         }
     }
@@ -178,7 +188,7 @@ static struct session *take_over(struct session *ss, bool clean_start)
     }
     wheel_stop(&ss->timer);
     if (clean_start) {
-        session_end(ss);
+        end_and_tell(ss, true);
         return NULL;
     }
     drop_will(ss);

@@ -37,6 +37,14 @@ char *message_properties(struct message *m)
     return m->bytes;
 }
 
+void message_set_client_id(struct message *m, size_t properties_bytes, struct str id)
+{
+    if (id.n)
+        memcpy(m->bytes + properties_bytes, id.p, id.n);
+    m->client_id = (struct str){m->bytes + properties_bytes, id.n};
+    m->properties.n = properties_bytes;
+}
+
 struct message *message_ref(struct message *m)
 {
     atomic_fetch_add_explicit(&m->refs, 1, memory_order_relaxed);

@@ -20,6 +20,7 @@ struct message {
     struct str tenant;
     struct str topic;
     struct str payload;
+    struct str client_id;  /* of a will: whose it is, see message_set_client_id() */
     struct str properties; /* MQTT 5 properties that every subscriber gets, encoded (proto/mqtt/mqtt_publish.h) */
     char bytes[];
 };
@@ -33,6 +34,10 @@ struct message *message_new(struct str tenant, struct str topic, struct str payl
 /* Where message_new()'s caller writes the properties. */
 char *message_properties(struct message *m);
 
+/* Keeps the client id in what was asked for as properties, behind the first `properties_bytes` of them: the message then has so
+ * many bytes of properties, and message_new() must have been asked for that and id.n more. Before anybody else sees it. */
+void message_set_client_id(struct message *m, size_t properties_bytes, struct str id);
+
 /* Any thread. message_unref(NULL) is a no-op; the last one frees. */
 struct message *message_ref(struct message *m);
 void message_unref(struct message *m);
@@ -44,5 +49,5 @@ bool message_is_alive(const struct message *m, uint64_t now_ms, uint32_t *out_le
 /* Bytes it holds, for limits on queues. */
 static inline size_t message_size(const struct message *m)
 {
-    return sizeof *m + m->tenant.n + m->topic.n + m->payload.n + m->properties.n;
+    return sizeof *m + m->tenant.n + m->topic.n + m->payload.n + m->properties.n + m->client_id.n;
 }

@@ -224,6 +224,7 @@ static err open_adapters(struct server *s, struct errinfo *ei)
         .sink = kafka_sink(s->kafka),
         .registry = s->registry,
         .config = s->config,
+        .rules = s->rules,
     };
     struct admin_probes probes = {.readiness = readiness, .context = s};
     err e = mqtt_adapter_open(&settings, &s->mqtt, ei);

@@ -10,7 +10,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-enum { METRIC_CELLS = 1024 };
+enum { METRIC_CELLS = 4096 };
 
 enum metric_kind { METRIC_COUNTER, METRIC_GAUGE };
 

@@ -20,6 +20,7 @@ struct registry_tenant {
 
 struct registry_device {
     struct str id;
+    struct str auth_id; /* the name it logs in with; empty: it cannot */
     const struct registry_tenant *tenant;
     bool is_enabled;
     bool is_gateway;                          /* some device of the tenant names it in `via` */

@@ -10,7 +10,6 @@
 /* What lies behind a registry_device. */
 struct device_entry {
     struct registry_device device;
-    struct str auth_id;
     struct str password; /* empty: it cannot log in */
 };
 
@@ -46,7 +45,7 @@ static bool device_has_auth_id(const void *entry, const void *key)
     const struct device_entry *dev = entry;
     const struct pair *pair = key;
 
-    return str_equal(dev->auth_id, pair->id) && str_equal(dev->device.tenant->id, pair->tenant);
+    return str_equal(dev->device.auth_id, pair->id) && str_equal(dev->device.tenant->id, pair->tenant);
 }
 
 static struct device_entry *find_device(const struct registry *registry, struct str tenant, struct str id)
@@ -81,12 +80,12 @@ static void add_device(struct registry *registry, const struct registry_tenant *
 {
     *dev = (struct device_entry){
         .device = {.id = source->id,
+                   .auth_id = source->auth_id,
                    .tenant = ten,
                    .is_enabled = source->is_enabled,
                    .has_gateways = source->via.count > 0,
                    .via = &source->via,
                    .defaults = &source->defaults},
-        .auth_id = source->auth_id,
         .password = source->password,
     };
     map_add(&registry->devices_by_id, MEM_REGISTRY, siphash_pair(ten->id, source->id), dev);

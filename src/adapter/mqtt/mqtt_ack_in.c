@@ -1,3 +1,4 @@
+#include "adapter/mqtt/mqtt_events.h"
 #include "adapter/mqtt/mqtt_handlers.h"
 #include "adapter/mqtt/mqtt_output.h"
 #include "broker/outgoing.h"
@@ -77,6 +78,7 @@ enum handle mqtt_handle_disconnect(struct mqtt_conn *c, const struct mqtt_frame 
     }
     if (has_expiry)
         session_set_expiry(c->ss, ack.properties.session_expiry_interval);
+    mqtt_events_tell_disconnect(c, MQTT_END_CLIENT, ack.reason);
     mqtt_conn_close(c, ack.reason != MQTT_REASON_SUCCESS); /* [MQTT-3.14.4-3] */
     return HANDLE_DONE;
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "adapter/mqtt/mqtt_conn.h"
+#include "adapter/mqtt/mqtt_events.h"
 #include "adapter/mqtt/mqtt_metrics.h"
 #include "adapter/mqtt/mqtt_publish_in.h"
 #include "adapter/mqtt/mqtt_worker.h"
@@ -53,13 +54,18 @@ err mqtt_adapter_open(const struct mqtt_adapter_settings *settings, struct mqtt_
 {
     struct mqtt_adapter *a = mem_alloc_zero(MEM_ADAPTER, sizeof *a);
     struct broker_limits limits = limits_of(settings->config);
-    struct broker_hooks hooks = {.context = a, .publish_will = mqtt_publish_in_will};
+    struct broker_hooks hooks = {
+        .context = a, .publish_will = mqtt_publish_in_will, .session_ended = mqtt_events_tell_session_end};
     err e = E_OK;
 
-    mqtt_metrics_register();
+    mqtt_metrics_register(settings->rules);
     a->settings = *settings;
     config_ref(settings->config);
     registry_ref(settings->registry);
+    a->settings.rules = settings->rules ? rule_table_ref(settings->rules) : rule_table_new(0);
+    if (!settings->rules)
+        rule_table_finish(a->settings.rules);
+    mqtt_topics_init_names(&a->names);
     a->n_workers = settings->workers->n;
     atomic_init(&a->n_unstarted, a->n_workers);
     atomic_init(&a->n_undrained, a->n_workers);
@@ -121,6 +127,8 @@ void mqtt_adapter_free(struct mqtt_adapter *a)
     for (unsigned i = 0; i < a->n_workers; i++)
         mqtt_worker_fini(&a->workers[i]);
     mem_free(MEM_ADAPTER, a->workers);
+    mqtt_topics_fini_names(&a->names);
+    rule_table_unref(a->settings.rules);
     registry_unref(a->settings.registry);
     config_unref(a->settings.config);
     mem_free(MEM_ADAPTER, a);

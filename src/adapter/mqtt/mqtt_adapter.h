@@ -8,6 +8,7 @@
 #include "base/mail.h"
 #include "base/str.h"
 #include "config/config.h"
+#include "core/rule_table.h"
 #include "core/sink.h"
 #include "loop/worker.h"
 #include "registry/registry.h"
@@ -20,6 +21,7 @@ struct mqtt_adapter_settings {
     struct sink *sink;         /* lives longer than the adapter */
     struct registry *registry; /* a reference is taken */
     struct config *config;     /* a reference is taken */
+    struct rule_table *rules;  /* a reference is taken; NULL: nothing but device data goes to Kafka */
 };
 
 /* Binds every listener of the configuration on every worker and sets up broker and connections; nothing is accepted yet. Before

@@ -1,6 +1,7 @@
 #include "adapter/mqtt/mqtt_conn.h"
 
 #include "adapter/mqtt/mqtt_aliases.h"
+#include "adapter/mqtt/mqtt_events.h"
 #include "adapter/mqtt/mqtt_handlers.h"
 #include "adapter/mqtt/mqtt_handshake.h"
 #include "adapter/mqtt/mqtt_metrics.h"
@@ -131,6 +132,8 @@ static void let_go(struct mqtt_conn *c, bool publishes_will)
 {
     bool was_open = c->state == MQTT_OPEN;
 
+    /* Whoever knows better has told it before. */
+    mqtt_events_tell_disconnect(c, MQTT_END_SERVER, MQTT_REASON_SERVER_SHUTTING_DOWN);
     c->state = MQTT_CLOSING;
     wheel_stop(&c->timer);
     mqtt_pending_orphan(c);
@@ -152,6 +155,7 @@ static void on_close(struct stream *s, err why)
 
     if (c->state != MQTT_CLOSING) {
         LOG_DEBUG(LOG_MQTT, "connection.lost", F_TEXT("why", err_name(why)));
+        mqtt_events_tell_disconnect(c, MQTT_END_NETWORK, MQTT_REASON_SUCCESS);
         let_go(c, true);
     }
     wheel_stop(&c->timer);
@@ -257,6 +261,7 @@ void mqtt_conn_fail(struct mqtt_conn *c, enum mqtt_reason reason)
     mqtt_metrics_count(MQTT_COUNT_PROTOCOL_ERRORS, reason != MQTT_REASON_KEEP_ALIVE_TIMEOUT);
     LOG_INFO(LOG_MQTT, "connection.fail", F_STR("client", c->ss ? session_client_id(c->ss) : STR("")), F_INT("code", reason),
              F_TEXT("reason", mqtt_reason_name(reason)));
+    mqtt_events_tell_disconnect(c, MQTT_END_SERVER, reason);
     if (c->state == MQTT_OPEN)
         mqtt_output_disconnect(c, reason);
     let_go(c, true);
@@ -285,15 +290,25 @@ void mqtt_conn_finish(struct mqtt_conn *c)
     start_timer(c, LINGER_MS);
 }
 
-void mqtt_conn_wait(struct mqtt_conn *c)
+static void wait_in(struct mqtt_conn *c, struct list *where)
 {
     if (!c->is_waiting) {
         mqtt_metrics_count(MQTT_COUNT_WAITS, 1);
         list_remove(&c->list);
-        list_push(&c->mw->waiting, &c->list);
+        list_push(where, &c->list);
         c->is_waiting = true;
     }
     stream_pause(&c->stream);
+}
+
+void mqtt_conn_wait(struct mqtt_conn *c)
+{
+    wait_in(c, &c->mw->waiting);
+}
+
+void mqtt_conn_wait_for_topic(struct mqtt_conn *c)
+{
+    wait_in(c, &c->mw->waiting_topics);
 }
 
 void mqtt_conn_resume(struct mqtt_conn *c)

@@ -52,8 +52,9 @@ struct mqtt_conn {
     bool has_passed_barrier : 1; /* the SUBSCRIBE may be processed */
     bool has_expiry : 1;         /* a session expiry above 0 was asked for in CONNECT */
     bool wants_problem_information : 1;
-    bool is_full : 1;   /* paused until an acknowledgement leaves */
-    bool is_choked : 1; /* paused until the client has taken its output */
+    bool is_full : 1;     /* paused until an acknowledgement leaves */
+    bool is_end_told : 1; /* the event of its end has been sent */
+    bool is_choked : 1;   /* paused until the client has taken its output */
 };
 
 /* Takes over an accepted descriptor. It is closed when that fails. */
@@ -75,6 +76,9 @@ void mqtt_conn_finish(struct mqtt_conn *c);
 
 /* Stops reading until room was found, and queues up for it. */
 void mqtt_conn_wait(struct mqtt_conn *c);
+
+/* The same until a Kafka topic has been made. */
+void mqtt_conn_wait_for_topic(struct mqtt_conn *c);
 void mqtt_conn_resume(struct mqtt_conn *c);
 
 /* Begins to enforce the keep-alive time (section 3.1.2.10). */

@@ -4,6 +4,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "adapter/mqtt/mqtt_events.h"
 #include "adapter/mqtt/mqtt_handlers.h"
 #include "adapter/mqtt/mqtt_metrics.h"
 #include "base/check.h"
@@ -126,14 +127,16 @@ static enum handle hand_over(struct mqtt_conn *c, unsigned home, struct str unre
     return HANDLE_DONE;
 }
 
-static struct message *will_message(const struct mqtt_connect *connect, struct str tenant)
+static struct message *will_message(const struct mqtt_connect *connect, struct str tenant, struct str client_id)
 {
     const struct mqtt_will *will = &connect->will;
-    struct message *m = message_new(tenant, will->topic, will->payload, mqtt_publish_forward_size(&will->properties));
+    size_t properties_bytes = mqtt_publish_forward_size(&will->properties);
+    struct message *m = message_new(tenant, will->topic, will->payload, properties_bytes + client_id.n);
 
     if (!m)
         return NULL;
     mqtt_publish_forward_write(message_properties(m), &will->properties);
+    message_set_client_id(m, properties_bytes, client_id);
     m->qos = will->qos;
     m->retain = will->is_retained;
     m->has_expiry = mqtt_property_has(&will->properties, MQTT_PROPERTY_MESSAGE_EXPIRY_INTERVAL);
@@ -217,7 +220,7 @@ static enum handle open_session(struct mqtt_conn *c, const struct mqtt_connect *
     if (connect->has_will) {
         const struct mqtt_properties *will = &connect->will.properties;
 
-        request.will = will_message(connect, principal->tenant->id);
+        request.will = will_message(connect, principal->tenant->id, request.client_id);
         request.will_delay_s = number(will, MQTT_PROPERTY_WILL_DELAY_INTERVAL, will->will_delay_interval, 0);
         if (!request.will) {
             principal_release(principal);
@@ -236,6 +239,7 @@ static enum handle open_session(struct mqtt_conn *c, const struct mqtt_connect *
     }
     LOG_DEBUG(LOG_MQTT, "connect.accepted", F_STR("tenant", ss->principal.tenant->id), F_STR("client", session_client_id(ss)),
               F_INT("version", connect->version), F_INT("session_present", is_present));
+    mqtt_events_tell_connect(c, connect, is_present);
     session_pump(ss);
     return HANDLE_DONE;
 }

@@ -3,15 +3,17 @@
 #include <stdio.h>
 
 #include "base/check.h"
+#include "core/rule_table.h"
 
-enum { LABEL_BYTES = 64 };
+enum { LABEL_BYTES = 128 };
 
-static const char *const route_names[MQTT_ROUTES] = {
+static const char *const route_names[] = {
     [MQTT_ROUTE_TELEMETRY] = "telemetry",
     [MQTT_ROUTE_EVENT] = "event",
     [MQTT_ROUTE_COMMAND] = "command",
     [MQTT_ROUTE_MQTT] = "mqtt",
 };
+static_assert(ARRAY_LEN(route_names) == MQTT_ROUTE_RULES, "every fixed route has a name");
 
 static const char *const refusal_names[MQTT_REFUSALS] = {
     [MQTT_REFUSED_TOO_LARGE] = "too_large",
@@ -27,16 +29,30 @@ static const char *const refusal_names[MQTT_REFUSALS] = {
     [MQTT_REFUSED_TOO_DEEP] = "too_many_levels",
     [MQTT_REFUSED_PAYLOAD_FORMAT] = "payload_format",
     [MQTT_REFUSED_NO_MEMORY] = "no_memory",
+    [MQTT_REFUSED_TOPIC_TOO_LONG] = "topic_too_long",
+    [MQTT_REFUSED_PARTITION] = "partition",
+    [MQTT_REFUSED_HOP_LIMIT] = "hop_limit",
+    [MQTT_REFUSED_TOO_MANY_TOPICS] = "too_many_topics",
 };
 
-static char route_labels[MQTT_ROUTES][LABEL_BYTES];
-static char refusal_labels[MQTT_ROUTES][MQTT_REFUSALS][LABEL_BYTES];
+/* What is counted of a route; then what was rejected and what was dropped, each by reason. */
+enum route_metric {
+    ROUTE_IN,
+    ROUTE_ACKNOWLEDGED,
+    ROUTE_WAITING,
+    ROUTE_LOST,
+    ROUTE_REJECTED,
+    ROUTE_DROPPED = ROUTE_REJECTED + MQTT_REFUSALS,
+    ROUTE_METRICS = ROUTE_DROPPED + MQTT_REFUSALS,
+};
 
-static struct metric in_metrics[MQTT_ROUTES];
-static struct metric acknowledged_metrics[MQTT_ROUTES];
-static struct metric waiting_metrics[MQTT_ROUTES];
-static struct metric rejected_metrics[MQTT_ROUTES * MQTT_REFUSALS];
-static struct metric dropped_metrics[MQTT_ROUTES * MQTT_REFUSALS];
+struct route {
+    char label[LABEL_BYTES];
+    char refusal_labels[MQTT_REFUSALS][LABEL_BYTES];
+    struct metric metrics[ROUTE_METRICS];
+};
+
+static struct route routes[MQTT_ROUTES];
 
 static struct metric counters[MQTT_COUNTERS] = {
     [MQTT_COUNT_CONNECTIONS] = {.name = "millrace_mqtt_connections",
@@ -67,6 +83,12 @@ static struct metric counters[MQTT_COUNTERS] = {
                           .help = "Times a connection stopped being read because there was no room for its message",
                           .kind = METRIC_COUNTER},
     [MQTT_COUNT_WILLS] = {.name = "millrace_mqtt_wills_total", .help = "Will messages published", .kind = METRIC_COUNTER},
+    [MQTT_COUNT_RULE_TOPICS] = {.name = "millrace_rule_topics",
+                                .help = "Different Kafka topics that values in messages have named (rules.max_topics)",
+                                .kind = METRIC_GAUGE},
+    [MQTT_COUNT_TOPICS_MADE] = {.name = "millrace_rule_topics_asked_for_total",
+                                .help = "Times a rule asked Kafka to make a topic if it is missing",
+                                .kind = METRIC_COUNTER},
 };
 
 static void describe(struct metric *m, const char *name, const char *help, const char *labels, enum metric_kind kind)
@@ -74,59 +96,91 @@ static void describe(struct metric *m, const char *name, const char *help, const
     *m = (struct metric){.name = name, .labels = labels, .help = help, .kind = kind};
 }
 
-static void describe_route(unsigned route)
+static void describe_route(struct route *r)
 {
-    char *label = route_labels[route];
-
-    snprintf(label, LABEL_BYTES, "route=\"%s\"", route_names[route]);
-    describe(&in_metrics[route], "millrace_messages_in_total",
-             "Messages published to us: acknowledged + rejected + dropped + waiting", label, METRIC_COUNTER);
-    describe(&acknowledged_metrics[route], "millrace_messages_acknowledged_total", "Messages that reached their destination",
-             label, METRIC_COUNTER);
-    describe(&waiting_metrics[route], "millrace_messages_waiting", "Messages whose outcome is not known yet", label,
+    describe(&r->metrics[ROUTE_IN], "millrace_messages_in_total",
+             "Messages published to us: acknowledged + rejected + dropped + waiting", r->label, METRIC_COUNTER);
+    describe(&r->metrics[ROUTE_ACKNOWLEDGED], "millrace_messages_acknowledged_total", "Messages that reached their destination",
+             r->label, METRIC_COUNTER);
+    describe(&r->metrics[ROUTE_WAITING], "millrace_messages_waiting", "Messages whose outcome is not known yet", r->label,
              METRIC_GAUGE);
+    describe(&r->metrics[ROUTE_LOST], "millrace_messages_lost_total",
+             "Records of class received that did not reach Kafka, their senders having been told otherwise", r->label,
+             METRIC_COUNTER);
     for (unsigned why = 0; why < MQTT_REFUSALS; why++) {
-        unsigned i = route * MQTT_REFUSALS + why;
+        char *label = r->refusal_labels[why];
 
-        label = refusal_labels[route][why];
-        snprintf(label, LABEL_BYTES, "route=\"%s\",reason=\"%s\"", route_names[route], refusal_names[why]);
-        describe(&rejected_metrics[i], "millrace_messages_rejected_total", "Messages refused; the sender was told, or closed",
-                 label, METRIC_COUNTER);
-        describe(&dropped_metrics[i], "millrace_messages_dropped_total", "QoS 0 messages lost", label, METRIC_COUNTER);
+        describe(&r->metrics[ROUTE_REJECTED + why], "millrace_messages_rejected_total",
+                 "Messages refused; the sender was told, or closed", label, METRIC_COUNTER);
+        describe(&r->metrics[ROUTE_DROPPED + why], "millrace_messages_dropped_total", "QoS 0 messages lost", label,
+                 METRIC_COUNTER);
     }
 }
 
-void mqtt_metrics_register(void)
+static void write_labels(struct route *r, struct str name)
 {
-    if (!in_metrics[0].name)
-        for (unsigned route = 0; route < MQTT_ROUTES; route++)
-            describe_route(route);
-    metrics_register(in_metrics, ARRAY_LEN(in_metrics));
-    metrics_register(acknowledged_metrics, ARRAY_LEN(acknowledged_metrics));
-    metrics_register(waiting_metrics, ARRAY_LEN(waiting_metrics));
-    metrics_register(rejected_metrics, ARRAY_LEN(rejected_metrics));
-    metrics_register(dropped_metrics, ARRAY_LEN(dropped_metrics));
+    snprintf(r->label, LABEL_BYTES, "route=\"%.*s\"", STR_ARG(name));
+    for (unsigned why = 0; why < MQTT_REFUSALS; why++)
+        snprintf(r->refusal_labels[why], LABEL_BYTES, "route=\"%.*s\",reason=\"%s\"", STR_ARG(name), refusal_names[why]);
+}
+
+/* Again for a route that is known already: a rule may have another name by now. The series go on counting. */
+static void register_route(enum mqtt_route route, struct str name)
+{
+    struct route *r = &routes[route];
+
+    if (!r->metrics[0].name)
+        describe_route(r);
+    write_labels(r, name);
+    metrics_register(r->metrics, ROUTE_METRICS);
+}
+
+void mqtt_metrics_register(const struct rule_table *rules)
+{
+    size_t n_rules = rules ? rule_table_count(rules) : 0, n_named = MQTT_ROUTE_OTHER_RULES - MQTT_ROUTE_RULES;
+
+    for (unsigned route = 0; route < MQTT_ROUTE_RULES; route++)
+        register_route((enum mqtt_route)route, str_from(route_names[route]));
+    for (size_t i = 0; i < n_rules && i < n_named; i++)
+        register_route(mqtt_metrics_rule_route(i), rule_table_at(rules, i)->name);
+    if (n_rules > n_named)
+        register_route(MQTT_ROUTE_OTHER_RULES, STR("rules_other"));
     metrics_register(counters, ARRAY_LEN(counters));
+}
+
+enum mqtt_route mqtt_metrics_rule_route(size_t i)
+{
+    return i < MQTT_ROUTE_OTHER_RULES - MQTT_ROUTE_RULES ? (enum mqtt_route)(MQTT_ROUTE_RULES + i) : MQTT_ROUTE_OTHER_RULES;
+}
+
+static void add(enum mqtt_route route, unsigned which, int64_t n)
+{
+    metric_add(&routes[route].metrics[which], (uint64_t)n);
 }
 
 void mqtt_metrics_in(enum mqtt_route route)
 {
-    metric_add(&in_metrics[route], 1);
+    add(route, ROUTE_IN, 1);
 }
 
 void mqtt_metrics_wait(enum mqtt_route route, int change)
 {
-    metric_add(&waiting_metrics[route], (uint64_t)(int64_t)change);
+    add(route, ROUTE_WAITING, change);
 }
 
 void mqtt_metrics_acknowledged(enum mqtt_route route)
 {
-    metric_add(&acknowledged_metrics[route], 1);
+    add(route, ROUTE_ACKNOWLEDGED, 1);
 }
 
 void mqtt_metrics_refused(enum mqtt_route route, enum mqtt_refusal why, unsigned qos)
 {
-    metric_add(&(qos ? rejected_metrics : dropped_metrics)[(unsigned)route * MQTT_REFUSALS + why], 1);
+    add(route, (qos ? ROUTE_REJECTED : ROUTE_DROPPED) + (unsigned)why, 1);
+}
+
+void mqtt_metrics_lost(enum mqtt_route route)
+{
+    add(route, ROUTE_LOST, 1);
 }
 
 void mqtt_metrics_count(enum mqtt_counter which, int64_t n)

@@ -5,7 +5,16 @@
 
 #include "obs/metrics.h"
 
-enum mqtt_route { MQTT_ROUTE_TELEMETRY, MQTT_ROUTE_EVENT, MQTT_ROUTE_COMMAND, MQTT_ROUTE_MQTT, MQTT_ROUTES };
+/* Where a message goes: to one of these, or by a rule (mqtt_metrics_rule_route()). */
+enum mqtt_route {
+    MQTT_ROUTE_TELEMETRY,
+    MQTT_ROUTE_EVENT,
+    MQTT_ROUTE_COMMAND,
+    MQTT_ROUTE_MQTT,
+    MQTT_ROUTE_RULES,                               /* the first rule's */
+    MQTT_ROUTE_OTHER_RULES = MQTT_ROUTE_RULES + 64, /* those past so many are counted together */
+    MQTT_ROUTES,
+};
 
 /* Why a message was not taken. Beyond the outcomes of core/sink.h there is what the edge refuses by itself. */
 enum mqtt_refusal {
@@ -22,6 +31,10 @@ enum mqtt_refusal {
     MQTT_REFUSED_TOO_DEEP,
     MQTT_REFUSED_PAYLOAD_FORMAT,
     MQTT_REFUSED_NO_MEMORY,
+    MQTT_REFUSED_TOPIC_TOO_LONG,
+    MQTT_REFUSED_PARTITION,
+    MQTT_REFUSED_HOP_LIMIT,
+    MQTT_REFUSED_TOO_MANY_TOPICS,
     MQTT_REFUSALS,
 };
 
@@ -36,16 +49,27 @@ enum mqtt_counter {
     MQTT_COUNT_CONNECT_TIMEOUTS,
     MQTT_COUNT_WAITS,
     MQTT_COUNT_WILLS,
+    MQTT_COUNT_RULE_TOPICS,
+    MQTT_COUNT_TOPICS_MADE,
     MQTT_COUNTERS,
 };
 
-void mqtt_metrics_register(void);
+/* Registers the metrics, those of the routes of `rules` among them, by their names. NULL: there are none. */
+struct rule_table;
+void mqtt_metrics_register(const struct rule_table *rules);
+
+/* The route of rule number `i`. */
+enum mqtt_route mqtt_metrics_rule_route(size_t i);
 
 void mqtt_metrics_in(enum mqtt_route route);
 void mqtt_metrics_wait(enum mqtt_route route, int change);
 void mqtt_metrics_acknowledged(enum mqtt_route route);
 /* At QoS 0 the message counts as dropped, else as rejected. */
 void mqtt_metrics_refused(enum mqtt_route route, enum mqtt_refusal why, unsigned qos);
+
+/* A record of class `received` did not reach Kafka although its sender was told that all is well. */
+void mqtt_metrics_lost(enum mqtt_route route);
+
 void mqtt_metrics_count(enum mqtt_counter which, int64_t n);
 
 /* As the `reason` label, "too_large". */

@@ -1,5 +1,6 @@
 #include "adapter/mqtt/mqtt_output.h"
 
+#include "adapter/mqtt/mqtt_events.h"
 #include "base/check.h"
 #include "core/message.h"
 
@@ -67,6 +68,7 @@ static void taken_over(struct link *link)
 {
     struct mqtt_conn *c = from_link(link);
 
+    mqtt_events_tell_disconnect(c, MQTT_END_SERVER, MQTT_REASON_SESSION_TAKEN_OVER);
     c->ss = NULL;                                              /* it belongs to another link now */
     mqtt_output_disconnect(c, MQTT_REASON_SESSION_TAKEN_OVER); /* [MQTT-3.1.4-3] */
     mqtt_conn_finish(c);

@@ -27,6 +27,10 @@ static const enum mqtt_reason reasons[MQTT_REFUSALS] = {
     [MQTT_REFUSED_TOO_DEEP] = MQTT_REASON_TOPIC_NAME_INVALID,
     [MQTT_REFUSED_PAYLOAD_FORMAT] = MQTT_REASON_PAYLOAD_FORMAT_INVALID,
     [MQTT_REFUSED_NO_MEMORY] = MQTT_REASON_QUOTA_EXCEEDED,
+    [MQTT_REFUSED_TOPIC_TOO_LONG] = MQTT_REASON_TOPIC_NAME_INVALID,
+    [MQTT_REFUSED_PARTITION] = MQTT_REASON_IMPLEMENTATION_SPECIFIC_ERROR,
+    [MQTT_REFUSED_HOP_LIMIT] = MQTT_REASON_IMPLEMENTATION_SPECIFIC_ERROR,
+    [MQTT_REFUSED_TOO_MANY_TOPICS] = MQTT_REASON_QUOTA_EXCEEDED,
 };
 
 enum mqtt_reason mqtt_pending_reason(enum mqtt_refusal why)
@@ -196,6 +200,21 @@ void mqtt_pending_enter(struct mqtt_conn *c, struct mqtt_pending *p)
     append(c, p);
     if (p->qos == 2)
         session_add_unsettled(c->ss, &p->unsettled, p->packet_id);
+}
+
+void mqtt_pending_expect(struct mqtt_pending *p, unsigned n)
+{
+    p->n_expected = (uint8_t)n;
+}
+
+void mqtt_pending_note(struct mqtt_pending *p, enum outcome outcome)
+{
+    if (outcome != OUTCOME_STORED && !p->is_refused) {
+        p->is_refused = true;
+        p->refusal = (uint8_t)refusals[outcome];
+    }
+    if (--p->n_expected == 0)
+        settle(p, p->is_refused, (enum mqtt_refusal)p->refusal);
 }
 
 void mqtt_pending_drop(struct mqtt_pending *p)

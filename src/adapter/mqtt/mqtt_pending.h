@@ -20,9 +20,10 @@ struct mqtt_pending {
     struct unsettled unsettled; /* QoS 2: the session, if it lives */
     uint16_t packet_id;
     uint8_t qos;
-    uint8_t route;    /* enum mqtt_route */
-    uint8_t refusal;  /* enum mqtt_refusal, when is_refused */
-    uint8_t on_error; /* enum property_bag_on_error */
+    uint8_t route;      /* enum mqtt_route */
+    uint8_t refusal;    /* enum mqtt_refusal, when is_refused */
+    uint8_t on_error;   /* enum property_bag_on_error */
+    uint8_t n_expected; /* outcomes that have not come yet, of several records */
     bool is_settled;
     bool is_refused;
 };
@@ -44,6 +45,12 @@ void mqtt_pending_drop(struct mqtt_pending *p);
 /* A QoS 2 message came again: its place, if its outcome is not known and it came on an earlier connection, joins this one's
  * list. False: the outcome is known. */
 bool mqtt_pending_adopt(struct mqtt_conn *c, uint16_t packet_id);
+
+/* For a publish that becomes several records, whose deliveries are others': before it is entered, that `n` outcomes will be noted;
+ * each of them. With the last one the place is settled and must not be touched any more: refused if any was, with the first
+ * failure's reason. */
+void mqtt_pending_expect(struct mqtt_pending *p, unsigned n);
+void mqtt_pending_note(struct mqtt_pending *p, enum outcome outcome);
 
 /* Acknowledges a publish that needs nothing more, in its turn. Counts nothing: the caller has. */
 void mqtt_pending_acknowledge(struct mqtt_conn *c, enum mqtt_route route, uint8_t qos, uint16_t packet_id);

@@ -5,6 +5,7 @@
 #include "adapter/mqtt/mqtt_metrics.h"
 #include "adapter/mqtt/mqtt_output.h"
 #include "adapter/mqtt/mqtt_pending.h"
+#include "adapter/mqtt/mqtt_rules.h"
 #include "base/utf8.h"
 #include "core/message.h"
 
@@ -62,7 +63,7 @@ static bool has_bad_format(const struct mqtt_publish *publish)
            publish->properties.payload_format_indicator == 1 && !utf8_is_valid(publish->payload);
 }
 
-static struct message *message_of(struct mqtt_conn *c, const struct mqtt_publish *publish, struct str topic)
+struct message *mqtt_publish_in_message(struct mqtt_conn *c, const struct mqtt_publish *publish, struct str topic)
 {
     const struct mqtt_properties *props = &publish->properties;
     size_t properties_bytes = props->has || props->raw.n ? mqtt_publish_forward_size(props) : 0;
@@ -81,7 +82,7 @@ static struct message *message_of(struct mqtt_conn *c, const struct mqtt_publish
     return m;
 }
 
-static enum handle wait_for_mailbox(struct mqtt_conn *c)
+enum handle mqtt_publish_in_wait(struct mqtt_conn *c)
 {
     struct mqtt_worker *mw = c->mw;
 
@@ -115,7 +116,7 @@ static enum handle refuse(struct mqtt_conn *c, const struct mqtt_publish *publis
 /* An ordinary topic: to the subscribers, and acknowledged. */
 static enum handle publish_plain(struct mqtt_conn *c, const struct mqtt_publish *publish, struct str topic)
 {
-    struct message *m = message_of(c, publish, topic);
+    struct message *m = mqtt_publish_in_message(c, publish, topic);
     struct broker_room room;
     enum handle handled = HANDLE_DONE;
     err e = m ? E_OK : E_NOMEM;
@@ -130,7 +131,7 @@ static enum handle publish_plain(struct mqtt_conn *c, const struct mqtt_publish 
         mqtt_metrics_in(MQTT_ROUTE_MQTT);
         deliver(c, publish, m, &room);
     } else if (e == E_AGAIN && publish->qos) {
-        handled = wait_for_mailbox(c);
+        handled = mqtt_publish_in_wait(c);
     } else if (e == E_AGAIN) {
         mqtt_metrics_in(MQTT_ROUTE_MQTT);
         mqtt_metrics_refused(MQTT_ROUTE_MQTT, MQTT_REFUSED_OVERLOADED, 0);
@@ -167,6 +168,9 @@ static size_t levels_of(const struct mqtt_publish *publish, struct str topic)
 
 static enum handle route(struct mqtt_conn *c, const struct mqtt_publish *publish, struct str topic)
 {
+    const struct rule_table *rules = c->mw->adapter->settings.rules;
+    struct str segments[RULE_FILTER_MAX_SEGMENTS];
+    const struct rule *rule;
     struct device_topic device;
 
     if (mqtt_conn_listener(c)->is_hono && device_topic_may_match(topic)) {
@@ -179,7 +183,8 @@ static enum handle route(struct mqtt_conn *c, const struct mqtt_publish *publish
         return refuse(c, publish, MQTT_REFUSED_TOO_DEEP);
     if (is_reserved(topic))
         return refuse(c, publish, MQTT_REFUSED_FORBIDDEN);
-    return publish_plain(c, publish, topic);
+    rule = rule_table_find(rules, c->ss->principal.tenant->id, topic, segments);
+    return rule ? mqtt_rules_publish(c, publish, topic, rule, segments) : publish_plain(c, publish, topic);
 }
 
 /* Sent again: it is delivered once only [MQTT-4.3.3-10]. Without DUP no client may do that [MQTT-3.3.1-1]; one that sends the
@@ -237,6 +242,8 @@ void mqtt_publish_in_will(void *context, struct shard *shard, const struct princ
 {
     struct mqtt_adapter *a = context;
     struct mqtt_worker *mw = mqtt_worker_of(a, shard);
+    struct str segments[RULE_FILTER_MAX_SEGMENTS];
+    const struct rule *rule;
     struct device_topic device;
 
     mqtt_metrics_count(MQTT_COUNT_WILLS, 1);
@@ -247,6 +254,11 @@ void mqtt_publish_in_will(void *context, struct shard *shard, const struct princ
             mqtt_device_publish_will(mw, principal, will, &device, fault);
             return;
         }
+    }
+    rule = rule_table_find(a->settings.rules, principal->tenant->id, will->topic, segments);
+    if (rule) {
+        mqtt_rules_publish_will(mw, principal, will, rule, segments);
+        return;
     }
     mqtt_metrics_in(MQTT_ROUTE_MQTT);
     if (broker_publish(shard, will) == E_OK)

@@ -2,7 +2,15 @@
  * declared in mqtt_handlers.h. */
 #pragma once
 
-#include "adapter/mqtt/mqtt_worker.h"
+#include "adapter/mqtt/mqtt_conn.h"
+
+/* A publish as the message that subscribers get. NULL: no memory. */
+struct mqtt_publish;
+struct message *mqtt_publish_in_message(struct mqtt_conn *c, const struct mqtt_publish *publish, struct str topic)
+    __attribute__((warn_unused_result));
+
+/* Waits for room in a mailbox, which nobody announces. HANDLE_WAIT. */
+enum handle mqtt_publish_in_wait(struct mqtt_conn *c);
 
 /* The broker's hook for wills (broker/broker.h). `context` is the adapter, `origin` the listener
  * the client came by. On the shard's worker. */

@@ -1,5 +1,6 @@
 #include "adapter/mqtt/mqtt_subscribe_in.h"
 
+#include "adapter/mqtt/mqtt_events.h"
 #include "adapter/mqtt/mqtt_handlers.h"
 #include "base/check.h"
 #include "base/log.h"
@@ -139,6 +140,7 @@ enum handle mqtt_handle_subscribe(struct mqtt_conn *c, const struct mqtt_frame *
     }
     subscribe_all(c, &packet, reasons, reasons + packet.filter_count);
     mqtt_conn_sent(c, mqtt_subscribe_encode_suback(&e, packet.packet_id, reasons, packet.filter_count, NULL));
+    mqtt_events_tell_subscribe(c, &packet, reasons);
     send_retained(c, &packet, reasons + packet.filter_count);
     if (reasons != few)
         mem_free(MEM_ADAPTER, reasons);

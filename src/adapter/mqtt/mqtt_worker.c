@@ -4,6 +4,7 @@
 
 #include "adapter/mqtt/mqtt_conn.h"
 #include "adapter/mqtt/mqtt_pending.h"
+#include "adapter/mqtt/mqtt_rules.h"
 #include "base/check.h"
 #include "base/siphash.h"
 
@@ -64,6 +65,17 @@ void mqtt_worker_resume(struct mqtt_worker *mw)
         sink_wait(mw->adapter->settings.sink, &mw->room);
 }
 
+/* Those that have to wait on go to a list that is empty now. */
+void mqtt_worker_resume_topics(struct mqtt_worker *mw)
+{
+    struct list all;
+
+    list_init(&all);
+    list_move(&all, &mw->waiting_topics);
+    while (!list_is_empty(&all))
+        mqtt_conn_resume(CONTAINER_OF(all.next, struct mqtt_conn, list));
+}
+
 static void on_room(struct mail *m)
 {
     mqtt_worker_resume(CONTAINER_OF(m, struct mqtt_worker, room.mail));
@@ -111,6 +123,7 @@ static void on_drain(struct mail *m)
         listener_close(&mw->listeners[i].listener);
     drain_all(&mw->connections);
     drain_all(&mw->waiting);
+    drain_all(&mw->waiting_topics);
     check_drained(mw);
 }
 
@@ -132,10 +145,12 @@ void mqtt_worker_init(struct mqtt_worker *mw, struct mqtt_adapter *a, struct wor
     mw->shard = broker_shard(a->broker, w->id);
     list_init(&mw->connections);
     list_init(&mw->waiting);
+    list_init(&mw->waiting_topics);
     mw->room = (struct sink_waiter){.mail = {.on_mail = on_room}, .home = &w->loop.mailbox};
     mw->retry = (struct timer){.on_timer = on_retry};
     mw->conn_slab = (struct slab){.object_bytes = sizeof(struct mqtt_conn), .sub = MEM_ADAPTER};
     mw->pending_slab = (struct slab){.object_bytes = sizeof(struct mqtt_pending), .sub = MEM_ADAPTER};
+    mw->part_slab = mqtt_rules_slab();
     mw->start = (struct mail){.on_mail = on_start};
     mw->drain = (struct mail){.on_mail = on_drain};
     mw->listeners = mem_alloc_zero(MEM_ADAPTER, (mqtt_config(mw)->listener_count + 1) * sizeof *mw->listeners);
@@ -163,6 +178,7 @@ void mqtt_worker_close(struct mqtt_worker *mw)
         listener_close(&mw->listeners[i].listener);
     close_all(&mw->connections);
     close_all(&mw->waiting);
+    close_all(&mw->waiting_topics);
 }
 
 void mqtt_worker_fini(struct mqtt_worker *mw)
@@ -173,7 +189,11 @@ void mqtt_worker_fini(struct mqtt_worker *mw)
     while ((tenant = map_next(&mw->tenants, &cursor)))
         mem_free(MEM_ADAPTER, tenant);
     map_free(&mw->tenants, MEM_ADAPTER);
+    mqtt_topics_free(mw);
+    rule_record_free_scratch(&mw->scratch);
+    buf_free(&mw->event, MEM_ADAPTER);
     mem_free(MEM_ADAPTER, mw->listeners);
     slab_fini(&mw->conn_slab);
     slab_fini(&mw->pending_slab);
+    slab_fini(&mw->part_slab);
 }

@@ -5,11 +5,14 @@
 #include <stdatomic.h>
 
 #include "adapter/mqtt/mqtt_adapter.h"
+#include "adapter/mqtt/mqtt_topics.h"
+#include "base/buf.h"
 #include "base/list.h"
 #include "base/map.h"
 #include "base/slab.h"
 #include "broker/broker.h"
 #include "core/device_topic.h"
+#include "core/rule_record.h"
 #include "loop/listener.h"
 
 struct mqtt_worker;
@@ -32,12 +35,16 @@ struct mqtt_worker {
     struct worker *worker;
     struct shard *shard;
     struct mqtt_listener *listeners;
-    struct list connections; /* all of them but those that wait */
-    struct list waiting;     /* for room in Kafka's budget or in a mailbox, first come first served */
+    struct list connections;    /* all of them but those that wait */
+    struct list waiting_topics; /* for a Kafka topic that is being made */
+    struct list waiting;        /* for room in Kafka's budget or in a mailbox, first come first served */
     struct sink_waiter room;
     struct timer retry; /* for room in a mailbox, which nobody announces */
     struct map tenants;
-    struct slab conn_slab, pending_slab;
+    struct map rule_topics;      /* mqtt_topics.h */
+    struct rule_scratch scratch; /* for the records of one message */
+    struct buf event;            /* for the text of one event */
+    struct slab conn_slab, pending_slab, part_slab;
     struct mail start, drain;
     uint32_t n_connections;
     bool is_draining, is_drained;
@@ -48,6 +55,7 @@ struct mqtt_adapter {
     struct broker *broker;
     struct mqtt_worker *workers;
     unsigned n_workers;
+    struct mqtt_topic_names names;
     atomic_uint n_connections; /* of all workers, for the limit */
     atomic_uint n_unstarted, n_undrained;
     struct mail *started;
@@ -82,6 +90,9 @@ struct sink_topic *mqtt_worker_topic(struct mqtt_worker *mw, struct str tenant, 
 
 /* Lets waiting connections go on, some at a time. */
 void mqtt_worker_resume(struct mqtt_worker *mw);
+
+/* Lets all connections try again that wait for a topic. */
+void mqtt_worker_resume_topics(struct mqtt_worker *mw);
 
 /* A connection has gone; the drain may be complete by that. */
 void mqtt_worker_count_closed(struct mqtt_worker *mw);
