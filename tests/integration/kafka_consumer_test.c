@@ -1,0 +1,351 @@
+/* The source's promises on the embedded Kafka: what is handed out, what is committed, and what comes again after a restart. */
+#include "kafka/kafka_consumer.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "integration/kafka_rig.h"
+#include "kafka/kafka_consumer_metrics.h"
+
+enum { N = 40, MAX_RECORDS = 4000, FIND_MS = 50 };
+
+static const struct kafka_settings plain;
+
+/* A reader on the test's own loop, which keeps what it gets. */
+struct bench {
+    struct rig rig;
+    struct source_reader reader;
+    struct kafka_consumer *consumer;
+    const char *topic; /* a name, or with `*` at its end the beginning of one */
+    bool begins_at_end;
+    struct source_record *records[MAX_RECORDS];
+    size_t n_records;
+    size_t n_full;
+    uint32_t max_unsettled;
+};
+
+static struct bench b;
+
+static int interest(void *context, struct str topic)
+{
+    size_t n = strlen(b.topic);
+
+    (void)context;
+    if (b.topic[n - 1] == '*')
+        return str_starts_with(topic, (struct str){b.topic, n - 1}) ? 0 : -1;
+    return str_equal(topic, str_from(b.topic)) ? 0 : -1;
+}
+
+static bool begins_at_end(void *context, int which)
+{
+    (void)context;
+    assert_int_equal(which, 0);
+    return b.begins_at_end;
+}
+
+static struct mailbox *home(void *context, struct str topic, int32_t partition)
+{
+    (void)context;
+    (void)topic;
+    (void)partition;
+    return &b.rig.loop.mailbox;
+}
+
+static void on_record(struct mail *m)
+{
+    assert_true(b.n_records < MAX_RECORDS);
+    b.records[b.n_records++] = CONTAINER_OF(m, struct source_record, mail);
+}
+
+static void on_full(void *context, struct source_partition *partition)
+{
+    (void)context;
+    (void)partition;
+    b.n_full++;
+}
+
+static void turn(uint64_t since_ms, const char *what)
+{
+    if (loop_clock_ms() - since_ms > RIG_WAIT_MS)
+        fail_msg("waited in vain for %s", what);
+    loop_turn(&b.rig.loop, 20);
+}
+
+static void wait_records(size_t n)
+{
+    uint64_t since_ms = loop_clock_ms();
+
+    while (b.n_records < n)
+        turn(since_ms, "records");
+}
+
+static void wait_metric(enum kafka_consumer_metric which, int64_t value)
+{
+    uint64_t since_ms = loop_clock_ms();
+
+    while (metric_value(&kafka_consumer_metrics[which]) < value)
+        turn(since_ms, kafka_consumer_metrics[which].name);
+}
+
+static void start(void)
+{
+    struct kafka_settings settings = {.is_embedded = true};
+    struct kafka_consumer_settings consumer = {.group = STR("millrace"),
+                                               .instance = STR("test"),
+                                               .max_unsettled = b.max_unsettled,
+                                               .find_ms = FIND_MS,
+                                               .reader = &b.reader};
+    struct errinfo ei = {0};
+
+    if (kafka_consumer_open(b.rig.k, &settings, &consumer, &b.consumer, &ei) != E_OK)
+        fail_msg("%s", ei.text);
+    kafka_consumer_start(b.consumer);
+}
+
+static void open_bench(const char *topic, size_t n_items)
+{
+    b = (struct bench){.topic = topic};
+    b.reader = (struct source_reader){
+        .interest = interest, .begins_at_end = begins_at_end, .home = home, .on_record = on_record, .on_full = on_full};
+    rig_open(&b.rig, plain, n_items);
+}
+
+static void stop(void)
+{
+    kafka_consumer_stop(b.consumer);
+    loop_turn(&b.rig.loop, 0);
+    kafka_consumer_free(b.consumer);
+    b.consumer = NULL;
+    b.n_records = 0;
+}
+
+static void close_bench(void)
+{
+    if (b.consumer)
+        stop();
+    rig_close(&b.rig);
+}
+
+/* Records `from` to `from` + n - 1, all of one key and so of one partition; the value is the number. */
+static void produce(struct sink_topic *topic, size_t from, size_t n)
+{
+    for (size_t i = from; i < from + n; i++) {
+        char value[16];
+
+        snprintf(value, sizeof value, "%zu", i);
+        rig_send(&b.rig, i, topic, "key", value);
+    }
+    rig_wait(&b.rig, &b.rig.counts[OUTCOME_STORED], from + n);
+}
+
+static size_t number_of(const struct source_record *r)
+{
+    char text[16];
+
+    snprintf(text, sizeof text, "%.*s", STR_ARG(r->value));
+    return (size_t)atoi(text);
+}
+
+static void settle(size_t i)
+{
+    source_settle(kafka_consumer_source(b.consumer), b.records[i]);
+}
+
+static void records_come_in_order_with_key_value_and_headers(void **state)
+{
+    const struct record_header headers[] = {{STR_INIT("a"), STR_INIT("1")}, {STR_INIT("b"), STR_INIT("")}};
+    struct record record = {.key = STR("key"), .value = STR("0"), .headers = headers, .n_headers = 2};
+
+    (void)state;
+    open_bench("t", N);
+    record.topic = rig_topic(&b.rig, "t");
+    assert_int_equal(rig_submit(&b.rig, 0, &record), E_OK);
+    produce(record.topic, 1, N - 1);
+    start();
+    wait_records(N);
+    for (size_t i = 0; i < N; i++) {
+        assert_int_equal(number_of(b.records[i]), i);
+        assert_true(str_equal(b.records[i]->key, STR("key")));
+        assert_true(str_equal(b.records[i]->partition->topic, STR("t")));
+        assert_int_equal(b.records[i]->offset, b.records[0]->offset + (int64_t)i);
+        assert_true(b.records[i]->timestamp_ms > 0);
+    }
+    assert_int_equal(b.records[0]->n_headers, 2);
+    assert_true(str_equal(b.records[0]->headers[0].name, STR("a")));
+    assert_true(str_equal(b.records[0]->headers[0].value, STR("1")));
+    assert_true(str_equal(b.records[0]->headers[1].name, STR("b")));
+    source_forget(kafka_consumer_source(b.consumer), b.records[0]);
+    for (size_t i = 0; i < N; i++)
+        settle(i);
+    close_bench();
+}
+
+static void a_restart_brings_only_what_was_not_settled(void **state)
+{
+    struct sink_topic *topic;
+
+    (void)state;
+    open_bench("t", N + 1);
+    topic = rig_topic(&b.rig, "t");
+    produce(topic, 0, N / 2);
+    start();
+    wait_records(N / 2);
+    for (size_t i = N / 2; i-- > 0;)
+        if (i % 3)
+            settle(i);
+    stop();
+    produce(topic, N / 2, N / 2);
+    start();
+    wait_records((N / 2 + 2) / 3 + N / 2);
+    for (size_t i = 0; i < b.n_records; i++) {
+        size_t old = (N / 2 + 2) / 3;
+
+        assert_int_equal(number_of(b.records[i]), i < old ? 3 * i : N / 2 + i - old);
+        settle(i);
+    }
+    stop();
+    start();
+    wait_metric(KAFKA_CONSUMER_PARTITIONS, KAFKA_MOCK_PARTITIONS);
+    produce(topic, N, 1);
+    wait_records(1);
+    assert_int_equal(number_of(b.records[0]), N);
+    close_bench();
+}
+
+static void a_new_interest_may_begin_at_the_end_and_loses_nothing_from_then_on(void **state)
+{
+    struct sink_topic *topic;
+
+    (void)state;
+    open_bench("t*", N);
+    topic = rig_topic(&b.rig, "t1");
+    produce(topic, 0, 10);
+    b.begins_at_end = true;
+    start();
+    wait_metric(KAFKA_CONSUMER_PARTITIONS, KAFKA_MOCK_PARTITIONS);
+    stop(); /* nothing was read, yet where it stands is known */
+    produce(topic, 10, 10);
+    start();
+    wait_records(10);
+    for (size_t i = 0; i < 10; i++)
+        assert_int_equal(number_of(b.records[i]), 10 + i);
+    topic = rig_topic(&b.rig, "t2"); /* newer than the interest: from its beginning */
+    produce(topic, 20, 10);
+    wait_records(20);
+    for (size_t i = 10; i < 20; i++)
+        assert_int_equal(number_of(b.records[i]), 10 + i);
+    close_bench();
+}
+
+static void a_partition_pauses_when_too_much_is_unsettled(void **state)
+{
+    int64_t pauses = metric_value(&kafka_consumer_metrics[KAFKA_CONSUMER_PAUSES]);
+    struct sink_topic *topic;
+
+    (void)state;
+    open_bench("t", MAX_RECORDS);
+    b.max_unsettled = 100;
+    topic = rig_topic(&b.rig, "t");
+    produce(topic, 0, 3000);
+    start();
+    wait_metric(KAFKA_CONSUMER_PAUSES, pauses + 1);
+    rig_wait(&b.rig, &b.n_full, 2); /* reminded */
+    assert_true(b.n_records < 1000);
+    for (size_t next = 0; next < 3000; next++) {
+        wait_records(next + 1);
+        assert_int_equal(number_of(b.records[next]), next);
+        settle(next);
+    }
+    close_bench();
+}
+
+static void kafka_that_is_away_is_waited_for(void **state)
+{
+    struct sink_topic *topic;
+
+    (void)state;
+    open_bench("t", N);
+    topic = rig_topic(&b.rig, "t");
+    produce(topic, 0, N / 2);
+    start();
+    wait_records(N / 2);
+    assert_int_equal(rd_kafka_mock_broker_set_down(rig_cluster(&b.rig), -1), 0);
+    for (size_t i = 0; i < N / 2; i++)
+        settle(i);
+    loop_turn(&b.rig.loop, 300);
+    assert_int_equal(rd_kafka_mock_broker_set_up(rig_cluster(&b.rig), -1), 0);
+    produce(topic, N / 2, N / 2);
+    wait_records(N);
+    for (size_t i = N / 2; i < N; i++)
+        settle(i);
+    close_bench();
+}
+
+static void a_failed_commit_is_tried_again(void **state)
+{
+    int64_t errors = metric_value(&kafka_consumer_metrics[KAFKA_CONSUMER_COMMIT_ERRORS]);
+    struct sink_topic *topic;
+
+    (void)state;
+    open_bench("t", N);
+    topic = rig_topic(&b.rig, "t");
+    produce(topic, 0, N);
+    start();
+    wait_records(N);
+    rd_kafka_mock_push_request_errors(rig_cluster(&b.rig), 8 /* OffsetCommit */, 2, RD_KAFKA_RESP_ERR_OFFSET_METADATA_TOO_LARGE,
+                                      RD_KAFKA_RESP_ERR_COORDINATOR_LOAD_IN_PROGRESS);
+    for (size_t i = 0; i < N; i++)
+        settle(i);
+    wait_metric(KAFKA_CONSUMER_COMMIT_ERRORS, errors + 1);
+    stop();
+    start();
+    wait_metric(KAFKA_CONSUMER_PARTITIONS, KAFKA_MOCK_PARTITIONS);
+    loop_turn(&b.rig.loop, 100);
+    assert_int_equal(b.n_records, 0);
+    close_bench();
+}
+
+static void records_out_when_it_ends_may_be_settled_too_late(void **state)
+{
+    int64_t unsettled = metric_value(&kafka_consumer_metrics[KAFKA_CONSUMED_UNSETTLED]);
+    struct sink_topic *topic;
+
+    (void)state;
+    open_bench("t", N);
+    topic = rig_topic(&b.rig, "t");
+    produce(topic, 0, N);
+    start();
+    wait_records(N);
+    kafka_consumer_stop(b.consumer);
+    kafka_consumer_stop(b.consumer);
+    settle(0);
+    kafka_consumer_free(b.consumer);
+    assert_int_equal(metric_value(&kafka_consumer_metrics[KAFKA_CONSUMED_UNSETTLED]), unsettled);
+    b.consumer = NULL;
+    b.n_records = 0;
+    start();
+    wait_records(N);
+    close_bench();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(records_come_in_order_with_key_value_and_headers),
+        cmocka_unit_test(a_restart_brings_only_what_was_not_settled),
+        cmocka_unit_test(a_new_interest_may_begin_at_the_end_and_loses_nothing_from_then_on),
+        cmocka_unit_test(a_partition_pauses_when_too_much_is_unsettled),
+        cmocka_unit_test(kafka_that_is_away_is_waited_for),
+        cmocka_unit_test(a_failed_commit_is_tried_again),
+        cmocka_unit_test(records_out_when_it_ends_may_be_settled_too_late),
+    };
+
+    return cmocka_run_group_tests_name("kafka_consumer", tests, NULL, NULL);
+}
