@@ -30,9 +30,8 @@ enum { SESSION_INLINE_ID_BYTES = 24, SESSION_NEVER_EXPIRES = 0xffffffff };
 /* A QoS 2 message that a client sent: its packet identifier is in use until PUBREL. */
 struct incoming {
     uint16_t packet_id;
-    uint16_t repeated_bytes; /* low bits of the packet's size, if it came again on this connection, without DUP */
-    bool is_stored;          /* PUBREC was, or may be, sent; false while its outcome is not known */
-    bool is_inherited;       /* from an earlier connection, and not sent again on this one */
+    bool is_stored;    /* PUBREC was, or may be, sent; false while its outcome is not known */
+    bool is_inherited; /* from an earlier connection, and not sent again on this one */
 };
 
 /* Whoever waits for the outcome of one; told of the session's end by a cleared `session`. */

@@ -168,7 +168,7 @@ static size_t levels_of(const struct mqtt_publish *publish, struct str topic)
 
 static enum handle route(struct mqtt_conn *c, const struct mqtt_publish *publish, struct str topic)
 {
-    const struct rule_table *rules = c->mw->adapter->settings.rules;
+    const struct rule_table *rules = mqtt_rule_table(c->mw);
     struct str segments[RULE_FILTER_MAX_SEGMENTS];
     const struct rule *rule;
     struct device_topic device;
@@ -187,19 +187,11 @@ static enum handle route(struct mqtt_conn *c, const struct mqtt_publish *publish
     return rule ? mqtt_rules_publish(c, publish, topic, rule, segments) : publish_plain(c, publish, topic);
 }
 
-/* Sent again: it is delivered once only [MQTT-4.3.3-10]. Without DUP no client may do that [MQTT-3.3.1-1]; one that sends the
- * same packet a third time on a connection goes round in a circle, and is closed. */
-static enum handle handle_repeated(struct mqtt_conn *c, const struct mqtt_publish *publish, size_t bytes,
-                                   struct incoming *incoming)
+/* Sent again: it is delivered once only [MQTT-4.3.3-10]. */
+static enum handle handle_repeated(struct mqtt_conn *c, const struct incoming *incoming)
 {
-    if (!publish->dup && incoming->repeated_bytes == (uint16_t)bytes) {
-        mqtt_conn_fail(c, MQTT_REASON_PROTOCOL_ERROR);
-        return HANDLE_DONE;
-    }
-    if (!publish->dup)
-        incoming->repeated_bytes = (uint16_t)bytes;
     if (incoming->is_stored)
-        mqtt_output_ack(c, MQTT_PUBREC, publish->packet_id, MQTT_REASON_SUCCESS);
+        mqtt_output_ack(c, MQTT_PUBREC, incoming->packet_id, MQTT_REASON_SUCCESS);
     return HANDLE_DONE;
 }
 
@@ -225,7 +217,7 @@ enum handle mqtt_handle_publish(struct mqtt_conn *c, const struct mqtt_frame *fr
     }
     incoming = publish.qos == 2 ? session_find_incoming(c->ss, publish.packet_id) : NULL;
     if (incoming && !incoming->is_inherited)
-        return handle_repeated(c, &publish, frame->size, incoming);
+        return handle_repeated(c, incoming);
     if (publish.qos && check_window(c) == HANDLE_WAIT)
         return HANDLE_WAIT;
     if (c->state != MQTT_OPEN || !resolve_alias(c, &publish, &topic))
@@ -255,7 +247,7 @@ void mqtt_publish_in_will(void *context, struct shard *shard, const struct princ
             return;
         }
     }
-    rule = rule_table_find(a->settings.rules, principal->tenant->id, will->topic, segments);
+    rule = rule_table_find(mqtt_rule_table(mw), principal->tenant->id, will->topic, segments);
     if (rule) {
         mqtt_rules_publish_will(mw, principal, will, rule, segments);
         return;

@@ -118,6 +118,15 @@ static void send_retained(struct mqtt_conn *c, const struct mqtt_subscribe *pack
     }
 }
 
+/* A client that asks for more than its own Maximum Packet Size lets us answer would wait for ever. */
+static void answer(struct mqtt_conn *c, err e)
+{
+    if (e == E_LIMIT)
+        mqtt_conn_fail(c, MQTT_REASON_PACKET_TOO_LARGE);
+    else
+        mqtt_conn_sent(c, e);
+}
+
 enum handle mqtt_handle_subscribe(struct mqtt_conn *c, const struct mqtt_frame *frame)
 {
     uint8_t few[2 * REASONS_MAX], *reasons = few;
@@ -139,9 +148,11 @@ enum handle mqtt_handle_subscribe(struct mqtt_conn *c, const struct mqtt_frame *
         return HANDLE_DONE;
     }
     subscribe_all(c, &packet, reasons, reasons + packet.filter_count);
-    mqtt_conn_sent(c, mqtt_subscribe_encode_suback(&e, packet.packet_id, reasons, packet.filter_count, NULL));
-    mqtt_events_tell_subscribe(c, &packet, reasons);
-    send_retained(c, &packet, reasons + packet.filter_count);
+    answer(c, mqtt_subscribe_encode_suback(&e, packet.packet_id, reasons, packet.filter_count, NULL));
+    if (c->state == MQTT_OPEN) {
+        mqtt_events_tell_subscribe(c, &packet, reasons);
+        send_retained(c, &packet, reasons + packet.filter_count);
+    }
     if (reasons != few)
         mem_free(MEM_ADAPTER, reasons);
     return HANDLE_DONE;
@@ -169,7 +180,7 @@ enum handle mqtt_handle_unsubscribe(struct mqtt_conn *c, const struct mqtt_frame
         reasons[n] = !wanted.filter.share_name.n && session_unsubscribe(c->ss, wanted.filter.filter)
                          ? MQTT_REASON_SUCCESS
                          : MQTT_REASON_NO_SUBSCRIPTION_EXISTED;
-    mqtt_conn_sent(c, mqtt_subscribe_encode_unsuback(&e, packet.packet_id, reasons, n, NULL));
+    answer(c, mqtt_subscribe_encode_unsuback(&e, packet.packet_id, reasons, n, NULL));
     if (reasons != few)
         mem_free(MEM_ADAPTER, reasons);
     return HANDLE_DONE;
