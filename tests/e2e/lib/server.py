@@ -24,6 +24,12 @@ def address(text):
     return host, int(port)
 
 
+def is_sanitized():
+    """Whether the program is built with a sanitizer, which needs memory of its own."""
+    listing = subprocess.run(["ldd", MILLRACE], capture_output=True, text=True).stdout
+    return "libasan" in listing or "libtsan" in listing
+
+
 class Metrics:
     """One scrape of /metrics."""
 
