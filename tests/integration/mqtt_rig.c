@@ -12,7 +12,9 @@
 #include <cmocka.h>
 
 #include "adapter/mqtt/mqtt_conn.h"
+#include "adapter/mqtt/mqtt_reload.h"
 #include "base/check.h"
+#include "main/rule_options.h"
 #include "obs/metrics.h"
 
 enum { MAX_SETTINGS = 8, MAILBOX_BYTES = 64 * 1024, HANG_MS = 20000, ADDRESS_BYTES = 64 };
@@ -30,6 +32,8 @@ static const char config_text[] = "kafka: {bootstrap: 'nowhere:9092'}\n"
                                   "    devices:\n"
                                   "      d1: {password: pw}\n";
 
+static struct config_errors errors;
+
 static void on_started(struct mail *m)
 {
     CONTAINER_OF(m, struct mqtt_rig, started)->is_started = true;
@@ -40,26 +44,31 @@ static void on_drained(struct mail *m)
     CONTAINER_OF(m, struct mqtt_rig, drained)->is_drained = true;
 }
 
+static void on_reloaded(struct mail *m)
+{
+    CONTAINER_OF(m, struct mqtt_rig, reloaded)->n_reloads++;
+}
+
 static void on_thread(struct worker *w)
 {
     (void)w;
     metrics_attach_thread();
 }
 
-static struct config *load(const char *const *settings)
+static struct generation *load(uint64_t number, const char *text, const char *const *settings)
 {
     struct config_setting list[MAX_SETTINGS];
-    struct config_source source = {.text = str_from(config_text), .name = "rig.yaml", .settings = list};
-    static struct config_errors errors;
+    struct config_source source = {.text = str_from(text), .name = "rig.yaml", .settings = list};
+    struct rule_table *rules = NULL;
     struct config *config = NULL;
 
     while (settings && settings[source.setting_count]) {
         list[source.setting_count].text = settings[source.setting_count];
         source.setting_count++;
     }
-    if (config_load(&source, &config, &errors) != E_OK)
+    if (config_load(&source, &config, &errors) != E_OK || rule_options_make(config, "rig.yaml", &rules, &errors) != E_OK)
         fail_msg("%s", errors.items[0].text);
-    return config;
+    return generation_new(number, config, rules);
 }
 
 static void open_rig(struct mqtt_rig *r, const char *const *settings)
@@ -71,17 +80,17 @@ static void open_rig(struct mqtt_rig *r, const char *const *settings)
     r->message_bytes = mem_used(MEM_MESSAGE);
     r->adapter_bytes = mem_used(MEM_ADAPTER);
     r->broker_bytes = mem_used(MEM_BROKER);
-    r->config = load(settings);
-    r->registry = registry_new(r->config);
+    r->generation = load(1, config_text, settings);
     fake_sink_init(&r->sink);
     assert_int_equal(loop_init(&r->main, 0, &ei), E_OK);
     assert_int_equal(workers_init(&r->workers, MQTT_RIG_WORKERS, MAILBOX_BYTES, on_thread, &ei), E_OK);
     all = (struct mqtt_adapter_settings){
-        .workers = &r->workers, .sink = &r->sink.sink, .registry = r->registry, .config = r->config};
+        .workers = &r->workers, .sink = &r->sink.sink, .generation = r->generation};
     if (mqtt_adapter_open(&all, &r->adapter, &ei) != E_OK)
         fail_msg("%s", ei.text);
     r->started.on_mail = on_started;
     r->drained.on_mail = on_drained;
+    r->reloaded.on_mail = on_reloaded;
 }
 
 static void start(struct mqtt_rig *r)
@@ -124,11 +133,28 @@ void mqtt_rig_close(struct mqtt_rig *r)
     workers_fini(&r->workers);
     loop_fini(&r->main);
     fake_sink_fini(&r->sink);
-    registry_unref(r->registry);
-    config_unref(r->config);
+    generation_unref(r->generation);
     assert_int_equal(mem_used(MEM_MESSAGE), r->message_bytes);
     assert_int_equal(mem_used(MEM_ADAPTER), r->adapter_bytes);
     assert_int_equal(mem_used(MEM_BROKER), r->broker_bytes);
+}
+
+void mqtt_rig_begin_reload(struct mqtt_rig *r, const char *text, const char *const *settings)
+{
+    struct generation *next = load(r->generation->number + 1, text ? text : config_text, settings);
+
+    mqtt_reload_use(r->adapter, next, &r->reloaded, &r->main.mailbox);
+    generation_unref(r->generation);
+    r->generation = next;
+}
+
+void mqtt_rig_reload(struct mqtt_rig *r, const char *text, const char *const *settings)
+{
+    unsigned n = r->n_reloads;
+
+    mqtt_rig_begin_reload(r, text, settings);
+    while (r->n_reloads == n)
+        mqtt_rig_turn(r);
 }
 
 void mqtt_rig_turn(void *rig)
@@ -223,7 +249,9 @@ int64_t mqtt_rig_metric(const char *name, const char *label)
 
 void mqtt_rig_check_ledger(void)
 {
-    static const char *const routes[] = {"route=\"telemetry\"", "route=\"event\"", "route=\"command\"", "route=\"mqtt\""};
+    static const char *const routes[] = {"route=\"telemetry\"",   "route=\"event\"",       "route=\"command\"",
+                                         "route=\"mqtt\"",        "route=\"to_kafka[0]\"", "route=\"to_kafka[1]\"",
+                                         "route=\"to_kafka[2]\"", "route=\"to_kafka[3]\"", "route=\"to_kafka[4]\""};
 
     for (size_t i = 0; i < ARRAY_LEN(routes); i++) {
         int64_t in = mqtt_rig_metric("millrace_messages_in_total", routes[i]);

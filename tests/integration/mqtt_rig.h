@@ -16,10 +16,10 @@ struct mqtt_rig {
     struct workers workers;
     struct loop main; /* a third one, as the server's */
     struct fake_sink sink;
-    struct config *config;
-    struct registry *registry;
+    struct generation *generation;
     struct mqtt_adapter *adapter;
-    struct mail started, drained;
+    struct mail started, drained, reloaded;
+    unsigned n_reloads;
     bool is_started, is_drained, is_threaded;
     int64_t message_bytes, adapter_bytes, broker_bytes;
 };
@@ -29,6 +29,11 @@ void mqtt_rig_open(struct mqtt_rig *r, const char *const *settings);
 
 /* The same with running threads. */
 void mqtt_rig_open_threaded(struct mqtt_rig *r, const char *const *settings);
+
+/* Gives the workers another configuration: `text` (NULL: the rig's own) with settings on top; the latter waits until all have
+ * it. */
+void mqtt_rig_begin_reload(struct mqtt_rig *r, const char *text, const char *const *settings);
+void mqtt_rig_reload(struct mqtt_rig *r, const char *text, const char *const *settings);
 
 /* Takes everything down, whatever state it is in; checks that the ledger balances and that no memory is left. */
 void mqtt_rig_close(struct mqtt_rig *r);

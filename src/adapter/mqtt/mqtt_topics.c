@@ -69,6 +69,11 @@ static bool has_name(const void *entry, const void *key)
     return str_equal((struct str){topic->name, topic->name_bytes}, *(const struct str *)key);
 }
 
+static void on_retry(struct timer *t)
+{
+    CONTAINER_OF(t, struct mqtt_topic, retry)->failure = E_OK;
+}
+
 static void on_created(struct mail *m)
 {
     struct mqtt_topic *topic = CONTAINER_OF(m, struct mqtt_topic, creation.mail);
@@ -77,9 +82,10 @@ static void on_created(struct mail *m)
     topic->is_being_made = false;
     topic->failure = topic->creation.result;
     topic->is_made = topic->failure == E_OK;
-    topic->failed_ms = mw->worker->loop.now_ms;
-    if (!topic->is_made)
+    if (!topic->is_made) {
+        wheel_start(&mw->worker->loop.wheel, &topic->retry, RETRY_MS);
         LOG_WARN(LOG_MQTT, "rule.topic_refused", F_STR("topic", topic->creation.name), F_TEXT("why", err_name(topic->failure)));
+    }
     mqtt_worker_resume_topics(mw);
 }
 
@@ -88,6 +94,7 @@ static struct mqtt_topic *topic_new(struct mqtt_worker *mw, const struct rule_ac
     struct mqtt_topic *topic = mem_alloc_zero(MEM_ADAPTER, sizeof *topic + name.n);
 
     topic->mw = mw;
+    topic->retry.on_timer = on_retry;
     topic->name_bytes = name.n;
     memcpy(topic->name, name.p, name.n);
     topic->sink_topic = sink_find_topic_limited(mw->adapter->settings.sink, name, action->limit_ms);
@@ -113,7 +120,7 @@ static void make(struct mqtt_topic *topic)
 static err see_to_creation(struct mqtt_topic *topic, bool may_wait)
 {
     if (!topic->is_being_made) {
-        if (topic->failure != E_OK && topic->mw->worker->loop.now_ms - topic->failed_ms < RETRY_MS)
+        if (topic->failure != E_OK)
             return topic->failure;
         make(topic);
     }
@@ -146,9 +153,11 @@ void mqtt_topics_note_missing(struct mqtt_topic *topic)
 void mqtt_topics_free(struct mqtt_worker *mw)
 {
     uint32_t cursor = 0;
-    void *topic;
+    struct mqtt_topic *topic;
 
-    while ((topic = map_next(&mw->rule_topics, &cursor)))
+    while ((topic = map_next(&mw->rule_topics, &cursor))) {
+        wheel_stop(&topic->retry);
         mem_free(MEM_ADAPTER, topic);
+    }
     map_free(&mw->rule_topics, MEM_ADAPTER);
 }

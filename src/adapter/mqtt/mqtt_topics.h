@@ -11,6 +11,7 @@
 #include "base/map.h"
 #include "core/rule_table.h"
 #include "core/sink.h"
+#include "loop/wheel.h"
 
 struct mqtt_conn;
 struct mqtt_worker;
@@ -28,9 +29,9 @@ struct mqtt_topic {
     struct sink_topic *sink_topic;
     struct mqtt_worker *mw;
     struct sink_creation creation;
-    uint64_t failed_ms; /* when its creation was refused last */
-    err failure;
-    bool is_made; /* as far as is known */
+    struct timer retry; /* until it may be asked for again */
+    err failure;        /* for so long */
+    bool is_made;       /* as far as is known */
     bool is_being_made;
     size_t name_bytes;
     char name[];
