@@ -6,6 +6,7 @@
 #include "broker/outgoing.h"
 #include "broker/session.h"
 #include "broker/shard.h"
+#include "broker/tracker.h"
 
 enum { IDS_MAX = 64 /* identifiers of one delivery gathered without an allocation */ };
 
@@ -13,6 +14,7 @@ struct broker {
     struct shard *shards;
     struct workers *workers;
     struct broker_limits limits;
+    const struct broker_watcher *watcher;
     struct broker_hooks hooks;
     atomic_uint_fast64_t sequence;
 };
@@ -21,6 +23,7 @@ struct broker {
 struct post {
     struct mail mail;
     struct shard *to;
+    struct tracker *tracker; /* NULL: nobody follows it */
     struct message *message;
 };
 
@@ -95,7 +98,7 @@ unsigned broker_home(const struct broker *broker, struct str tenant, struct str 
     return (unsigned)(siphash_pair(tenant, device.n ? device : client_id) % broker->workers->n);
 }
 
-static void deliver_match(struct subscriptions *subs, const struct match *match, struct message *m)
+static void deliver_match(struct subscriptions *subs, const struct match *match, struct message *m, struct tracker *t)
 {
     uint32_t few[IDS_MAX], *ids = few;
     uint16_t n = 0;
@@ -117,7 +120,7 @@ static void deliver_match(struct subscriptions *subs, const struct match *match,
         mem_free(MEM_BROKER, ids);
 }
 
-static void deliver_here(struct shard *shard, struct message *m)
+static void deliver_here(struct shard *shard, struct message *m, struct tracker *t)
 {
     struct subscriptions *subs = &shard->subscriptions;
 
@@ -129,14 +132,16 @@ static void deliver_here(struct shard *shard, struct message *m)
     }
     /* Delivering may close a connection and publish its will, but only at the end of the turn: the matches stay valid. */
     for (uint32_t i = 0; i < subs->n_matches; i++)
-        deliver_match(subs, &subs->matches[i], m);
+        deliver_match(subs, &subs->matches[i], m, t);
 }
 
 static void on_post(struct mail *mail)
 {
     struct post *post = CONTAINER_OF(mail, struct post, mail);
 
-    deliver_here(post->to, post->message);
+    deliver_here(post->to, post->message, post->tracker);
+    if (post->tracker && tracker_decide(post->tracker))
+        mailbox_post(post->tracker->home, &post->tracker->mail);
     mailbox_release(&post->to->worker->loop.mailbox, message_size(post->message));
     message_unref(post->message);
     mem_free(MEM_BROKER, post);
@@ -148,6 +153,7 @@ static bool is_wanted(const struct shard *shard, const struct message *m)
     return m->retain || subscriptions_may_match(&shard->subscriptions, m->tenant, m->topic);
 }
 
+        .tracker = t,
 err broker_reserve(struct shard *shard, const struct message *message, struct broker_room *out_room)
 {
     struct broker *b = shard->broker;
@@ -173,7 +179,7 @@ err broker_reserve(struct shard *shard, const struct message *message, struct br
     return E_OK;
 }
 
-void broker_deliver(struct shard *shard, struct message *message, const struct broker_room *room)
+static void deliver(struct shard *shard, struct message *message, const struct broker_room *room, struct tracker *t)
 {
     struct broker *b = shard->broker;
 
@@ -186,10 +192,15 @@ void broker_deliver(struct shard *shard, struct message *message, const struct b
         if (!(room->workers >> i & 1))
             continue;
         post = mem_alloc(MEM_BROKER, sizeof *post);
-        *post = (struct post){.mail = {.on_mail = on_post}, .to = &b->shards[i], .message = message_ref(message)};
+        *post = (struct post){.mail = {.on_mail = on_post}, .to = &b->shards[i], .message = message_ref(message), .tracker = t};
         mailbox_post(&b->workers->list[i].loop.mailbox, &post->mail);
     }
-    deliver_here(shard, message);
+    deliver_here(shard, message, t);
+}
+
+void broker_deliver(struct shard *shard, struct message *message, const struct broker_room *room)
+{
+    deliver(shard, message, room, NULL);
 }
 
 err broker_publish(struct shard *shard, struct message *message)
@@ -200,4 +211,35 @@ err broker_publish(struct shard *shard, struct message *message)
     if (e == E_OK)
         broker_deliver(shard, message, &room);
     return e;
+}
+
+err broker_publish_tracked(struct shard *shard, struct message *message, struct tracker *t)
+{
+    struct broker_room room;
+    err e = broker_reserve(shard, message, &room);
+
+    if (e != E_OK)
+        return e;
+    tracker_expect(t, 1 + (unsigned)__builtin_popcountll(room.workers));
+    deliver(shard, message, &room, t);
+    t->is_decided = tracker_decide(t);
+    return E_OK;
+}
+
+void broker_watch(struct broker *broker, const struct broker_watcher *watcher)
+{
+    broker->watcher = watcher;
+}
+
+void shard_tell_subscribed(struct shard *shard, struct str tenant, struct str filter)
+{
+    const struct broker_watcher *watcher = shard->broker->watcher;
+
+    if (watcher)
+        watcher->on_subscribed(watcher->context, shard, tenant, filter);
+}
+
+struct worker *broker_worker(const struct shard *shard)
+{
+    return shard->worker;
 }

@@ -17,6 +17,7 @@
 struct broker;
 struct session;
 struct shard;
+struct tracker;
 
 /* Bounds on what a client can make us hold. */
 struct broker_limits {
@@ -62,5 +63,21 @@ void broker_deliver(struct shard *shard, struct message *message, const struct b
 /* Both: for those who have nothing to do in between. E_AGAIN: as above; nobody got anything. */
 MUST_USE err broker_publish(struct shard *shard, struct message *message);
 
-/* The limits given to broker_new(). */
+/* broker_publish() of a message that is followed by `t`, which tracker_start() has made ready: `t->is_decided` says whether all
+ * workers have looked for subscribers by the time it returns, else t->mail will. The shard's worker is the tracker's home. */
+MUST_USE err broker_publish_tracked(struct shard *shard, struct message *message, struct tracker *t);
+
+/* Is told of every subscription that is made or renewed, on the worker of the session that made it, after it has taken effect. */
+struct broker_watcher {
+    void *context;
+    void (*on_subscribed)(void *context, struct shard *shard, struct str tenant, struct str filter);
+};
+
+/* Sets the watcher, which is borrowed; NULL: none. Before the threads start. */
+void broker_watch(struct broker *broker, const struct broker_watcher *watcher);
+
+/* The worker of a shard. */
+struct worker *broker_worker(const struct shard *shard);
+
+/* The limits that hold: those given to broker_new(), or later ones. */
 const struct broker_limits *broker_limits(const struct shard *shard);

@@ -29,6 +29,10 @@ struct link_ops {
     err (*publish)(struct link *link, const struct link_publish *p);
     /* Sends a PUBREL; always accepted, a few bytes for a message that had room. */
     void (*pubrel)(struct link *link, uint16_t packet_id);
+    /* The client has not acknowledged anything for as long as somebody who follows a message to it is willing to wait (tracker.h).
+     * True: the link tells it, detaches (session_detach(), its will is due) and closes; false: it could not be heard, because
+     * we do not read from it now. NULL: always false. */
+    bool (*overdue)(struct link *link);
     /* The session now belongs to another connection, or was ended from outside: the link must close and never touch the
      * session again. */
     void (*taken_over)(struct link *link);

@@ -5,6 +5,7 @@
 #include "broker/link.h"
 #include "broker/session.h"
 #include "broker/shard.h"
+#include "broker/tracker.h"
 #include "core/message.h"
 
 enum { PACKET_IDS = UINT16_MAX + 1 /* 0, which is none, included */ };
@@ -27,6 +28,61 @@ static void set_free(struct session *ss, struct outgoing *out)
     mem_free(MEM_BROKER, out->more_ids);
     slab_free(&ss->shard->outgoing_slab, out);
     broker_count(BROKER_QUEUED, -1);
+}
+
+static void tell(struct tracker *t, enum broker_metric what)
+{
+    if (what == BROKER_ACKNOWLEDGED)
+        tracker_acknowledge(t);
+    else
+        tracker_lose(t, what);
+}
+
+/* Whoever follows the message is told what came of it, once. */
+static void untrack(struct session *ss, struct outgoing *out, enum broker_metric what)
+{
+    if (!out->tracker)
+        return;
+    tell(out->tracker, what);
+    out->tracker = NULL;
+    ss->n_tracked--;
+}
+
+/* The end of a message that waited, before set_free(). */
+static void conclude(struct session *ss, struct outgoing *out, enum broker_metric what)
+{
+    broker_count(what, 1);
+    untrack(ss, out, what);
+}
+
+/* The end of one that did not. */
+static void conclude_request(const struct outgoing_request *request, enum broker_metric what)
+{
+    broker_count(what, 1);
+    if (request->tracker)
+        tell(request->tracker, what);
+}
+
+/* The client has the message, and is alive. */
+static void note_acknowledged(struct session *ss, struct outgoing *out)
+{
+    conclude(ss, out, BROKER_ACKNOWLEDGED);
+    ss->answered_ms = (uint32_t)now_ms(ss);
+}
+
+static bool is_crowded(const struct session *ss)
+{
+    const struct broker_limits *limits = broker_limits(ss->shard);
+
+    return ss->n_queued > limits->queued_messages / 2 || ss->queued_bytes > limits->queued_bytes / 2;
+}
+
+static void track(struct session *ss, struct outgoing *out, struct tracker *t)
+{
+    out->tracker = t;
+    if (is_crowded(ss))
+        atomic_store(&t->is_crowded, true);
+    session_expect_answer(ss, t->ack_timeout_ms);
 }
 
 static struct outgoing *outgoing_new(struct session *ss, const struct outgoing_request *request)
@@ -94,21 +150,29 @@ static void enqueue(struct session *ss, const struct outgoing_request *request)
 {
     const struct broker_limits *limits = broker_limits(ss->shard);
     size_t bytes = message_size(request->message);
+    bool is_kept = request->is_kept || (request->tracker && ss->link);
     struct outgoing *out;
 
-    if (!request->is_kept && (ss->n_queued >= limits->queued_messages || ss->queued_bytes + bytes > limits->queued_bytes)) {
-        broker_count(BROKER_DROPPED_QUEUE_FULL, 1);
+    if (!is_kept && (ss->n_queued >= limits->queued_messages || ss->queued_bytes + bytes > limits->queued_bytes)) {
+        conclude_request(request, BROKER_DROPPED_QUEUE_FULL);
         return;
     }
     out = outgoing_new(ss, request);
     if (!out) {
-        broker_count(BROKER_DROPPED_NO_MEMORY, 1);
+        conclude_request(request, BROKER_DROPPED_NO_MEMORY);
         return;
     }
     list_push(&ss->queued, &out->link);
     ss->n_queued++;
     ss->n_queued_qos0 += request->qos == 0;
     ss->queued_bytes += (uint32_t)bytes;
+    if (request->tracker)
+        track(ss, out, request->tracker);
+}
+
+static enum broker_metric reason_of(err e)
+{
+    return e == E_LIMIT ? BROKER_DROPPED_TOO_LARGE : BROKER_DROPPED_NO_MEMORY;
 }
 
 /* QoS 0 without a queue before it: written or dropped, nothing is kept. */
@@ -123,15 +187,15 @@ static err send_at_once(struct session *ss, const struct outgoing_request *reque
     err e;
 
     if (!message_is_alive(request->message, now_ms(ss), &p.expiry_left_s)) {
-        broker_count(BROKER_DROPPED_EXPIRED, 1);
+        conclude_request(request, BROKER_DROPPED_EXPIRED);
         return E_OK;
     }
     e = ss->link->ops->publish(ss->link, &p);
     if (e == E_OK) {
         broker_count(BROKER_DELIVERED, 1);
-        broker_count(BROKER_ACKNOWLEDGED, 1);
+        conclude_request(request, BROKER_ACKNOWLEDGED);
     } else if (e != E_AGAIN) {
-        broker_count(e == E_LIMIT ? BROKER_DROPPED_TOO_LARGE : BROKER_DROPPED_NO_MEMORY, 1);
+        conclude_request(request, reason_of(e));
         e = E_OK;
     }
     return e;
@@ -142,27 +206,26 @@ void outgoing_deliver(struct session *ss, const struct outgoing_request *request
     bool is_first = list_is_empty(&ss->queued) && ss->n_resend == 0;
 
     broker_count(BROKER_MATCHED, 1);
+    if (request->tracker)
+        tracker_match(request->tracker);
     if (request->qos == 0) {
+        bool is_kept = request->is_kept || request->tracker;
+
         if (!ss->link)
-            broker_count(BROKER_DROPPED_OFFLINE, 1);
-        else if (!is_first && (request->is_kept || ss->n_queued_qos0)) /* [MQTT-4.6.0-6] */
+            conclude_request(request, BROKER_DROPPED_OFFLINE);
+        else if (!is_first && (is_kept || ss->n_queued_qos0)) /* [MQTT-4.6.0-6] */
             enqueue(ss, request);
         else if (send_at_once(ss, request) == E_AGAIN) {
-            if (request->is_kept)
+            if (is_kept)
                 enqueue(ss, request);
             else
-                broker_count(BROKER_DROPPED_OUTPUT_FULL, 1);
+                conclude_request(request, BROKER_DROPPED_OUTPUT_FULL);
         }
         return;
     }
     enqueue(ss, request);
     if (is_first && ss->link)
         outgoing_pump(ss);
-}
-
-static void count_dropped(err e)
-{
-    broker_count(e == E_LIMIT ? BROKER_DROPPED_TOO_LARGE : BROKER_DROPPED_NO_MEMORY, 1);
 }
 
 static void to_in_flight(struct session *ss, struct outgoing *out)
@@ -185,7 +248,7 @@ static bool send_first(struct session *ss)
     if (out->qos > 0 && ss->n_in_flight >= ss->window)
         return false;
     if (!message_is_alive(out->message, now_ms(ss), &left_s)) {
-        broker_count(BROKER_DROPPED_EXPIRED, 1);
+        conclude(ss, out, BROKER_DROPPED_EXPIRED);
     } else {
         if (out->qos > 0 && out->packet_id == 0)
             assign_packet_id(ss, out);
@@ -193,11 +256,11 @@ static bool send_first(struct session *ss)
         if (e == E_AGAIN)
             return false;
         if (e != E_OK)
-            count_dropped(e);
-        else if (out->qos == 0)
-            broker_count(BROKER_ACKNOWLEDGED, 1);
-        else
+            conclude(ss, out, reason_of(e));
+        else if (out->qos > 0)
             is_in_flight = true;
+        else
+            note_acknowledged(ss, out);
     }
     ss->n_queued--;
     ss->n_queued_qos0 -= out->qos == 0;
@@ -231,7 +294,7 @@ static bool resend(struct session *ss)
             if (e == E_AGAIN)
                 return false;
             if (e != E_OK) {
-                count_dropped(e);
+                conclude(ss, out, reason_of(e));
                 ss->n_in_flight--;
                 ss->n_resend--;
                 set_free(ss, out);
@@ -257,8 +320,8 @@ static void settle(struct session *ss, struct outgoing *out)
     if (out->must_resend)
         ss->n_resend--;
     ss->n_in_flight--;
+    note_acknowledged(ss, out);
     set_free(ss, out);
-    broker_count(BROKER_ACKNOWLEDGED, 1);
     outgoing_pump(ss);
 }
 
@@ -282,7 +345,9 @@ enum outgoing_answer outgoing_on_pubrec(struct session *ss, uint16_t packet_id, 
         settle(ss, out);
         return OUTGOING_ANSWERED;
     }
-    /* From here on only the identifier matters [MQTT-4.3.3-6]. */
+    /* From here on only the identifier matters [MQTT-4.3.3-6]: the client has the message. */
+    untrack(ss, out, BROKER_ACKNOWLEDGED);
+    ss->answered_ms = (uint32_t)now_ms(ss);
     message_unref(out->message);
     out->message = NULL;
     out->stage = OUTGOING_RELEASED;
@@ -309,7 +374,7 @@ void outgoing_resume(struct session *ss)
 static void clear(struct session *ss, struct list *list)
 {
     while (!list_is_empty(list)) {
-        broker_count(BROKER_DROPPED_SESSION_END, 1);
+        conclude(ss, from_link(list->next), BROKER_DROPPED_SESSION_END);
         set_free(ss, from_link(list->next));
     }
 }

@@ -10,6 +10,7 @@
 
 struct message;
 struct session;
+struct tracker;
 
 enum outgoing_stage {
     OUTGOING_QUEUED,
@@ -21,6 +22,7 @@ enum outgoing_stage {
 struct outgoing {
     struct list link;
     struct message *message;
+    struct tracker *tracker; /* NULL: nobody follows it, or it was told what came of it */
     uint32_t *more_ids; /* the subscription identifiers, when there is more than one; owned */
     uint32_t id;        /* the only one */
     uint32_t serial;    /* how many packet identifiers the session had given out before */
@@ -35,6 +37,8 @@ struct outgoing {
 /* What a session is to get. */
 struct outgoing_request {
     struct message *message; /* borrowed; a reference is taken when it must wait */
+    struct tracker *tracker; /* NULL: nobody follows it. While the client is there, a message that is followed is queued beyond
+                                the limits: whoever follows it bounds how many there are */
     const uint32_t *ids;
     uint16_t n_ids;
     uint8_t qos;

@@ -136,9 +136,55 @@ static void settle_detached(struct session *ss)
         wheel_start(wheel, &ss->timer, wait);
 }
 
+/* The client is there and owes an answer. May end the session, by closing the link. */
+static void check_silence(struct session *ss)
+{
+    uint32_t silent_ms = (uint32_t)ss->shard->worker->loop.now_ms - ss->answered_ms;
+
+    if (ss->n_tracked == 0)
+        return;
+    if (silent_ms >= ss->ack_timeout_ms) {
+        LOG_INFO(LOG_BROKER, "session.overdue", F_STR("tenant", tenant_id(&ss->principal)),
+                 F_STR("client", session_client_id(ss)), F_INT("unacknowledged", ss->n_tracked));
+        if (ss->link->ops->overdue && ss->link->ops->overdue(ss->link)) {
+            broker_count(BROKER_OVERDUE, 1);
+            return;
+        }
+        ss->answered_ms += silent_ms;
+        silent_ms = 0;
+    }
+    wheel_start(&ss->shard->worker->loop.wheel, &ss->timer, ss->ack_timeout_ms - silent_ms);
+}
+
 static void on_timer(struct timer *t)
 {
-    settle_detached(CONTAINER_OF(t, struct session, timer));
+    struct session *ss = CONTAINER_OF(t, struct session, timer);
+
+    if (ss->link)
+        check_silence(ss);
+    else
+        settle_detached(ss);
+}
+
+void session_expect_answer(struct session *ss, uint32_t timeout_ms)
+{
+    if (ss->n_tracked++ == 0) {
+        ss->answered_ms = (uint32_t)ss->shard->worker->loop.now_ms;
+        ss->ack_timeout_ms = timeout_ms;
+    } else if (timeout_ms < ss->ack_timeout_ms) {
+        ss->ack_timeout_ms = timeout_ms;
+    }
+    if (ss->link && !wheel_is_set(&ss->timer))
+        wheel_start(&ss->shard->worker->loop.wheel, &ss->timer, ss->ack_timeout_ms);
+}
+
+/* A client has come: what it was sent before, it owes an answer to from now on. */
+static void begin_silence(struct session *ss)
+{
+    if (ss->n_tracked == 0)
+        return;
+    ss->answered_ms = (uint32_t)ss->shard->worker->loop.now_ms;
+    wheel_start(&ss->shard->worker->loop.wheel, &ss->timer, ss->ack_timeout_ms);
 }
 
 static struct session *session_new(struct shard *shard, const struct session_request *request, uint64_t hash)
@@ -232,6 +278,7 @@ struct session *session_attach(struct shard *shard, const struct session_request
             .packet_id = ss->incoming[i].packet_id, .is_stored = ss->incoming[i].is_stored, .is_inherited = true};
     ss->n_inherited = ss->n_incoming;
     outgoing_resume(ss);
+    begin_silence(ss);
     return ss;
 }
 
@@ -241,6 +288,7 @@ void session_detach(struct session *ss, struct link *link, bool publishes_will)
         return;
     ss->link = NULL;
     ss->detached_ms = ss->shard->worker->loop.now_ms;
+    wheel_stop(&ss->timer);
     if (!publishes_will)
         drop_will(ss);
     settle_detached(ss);

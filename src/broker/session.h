@@ -51,7 +51,7 @@ struct session {
     struct list in_flight, queued;
     struct list unsettled;
     struct incoming *incoming;
-    struct timer timer; /* of the will's delay and the session's end */
+    struct timer timer; /* of the will's delay and the session's end; while the client is there, of its silence */
     struct message *will;
     uint64_t detached_ms;
     uint32_t expiry_s; /* SESSION_NEVER_EXPIRES: never */
@@ -66,6 +66,9 @@ struct session {
     uint16_t n_in_flight, n_resend;
     uint16_t window; /* the client's Receive Maximum, at most our own bound */
     uint16_t client_id_bytes;
+    uint32_t n_tracked;      /* messages that somebody follows (tracker.h) and that the client has not acknowledged */
+    uint32_t ack_timeout_ms; /* how long its silence about them is borne */
+    uint32_t answered_ms;    /* low bits of when it acknowledged something last, or had nothing to */
     uint8_t origin;   /* the adapter's own, for the hook that publishes wills */
     bool is_large;    /* not from the slab: the client id did not fit */
     bool was_resumed; /* by its present link */
@@ -102,6 +105,10 @@ void session_end(struct session *ss);
 
 /* Sends what waits. Also when the link has room again. */
 void session_pump(struct session *ss);
+
+/* A message that somebody follows waits for the client: it has `timeout_ms` from now on to acknowledge it, or anything before it.
+ * For outgoing.c. */
+void session_expect_answer(struct session *ss, uint32_t timeout_ms);
 
 static inline struct str session_client_id(const struct session *ss)
 {

@@ -25,6 +25,8 @@ err session_subscribe(struct session *ss, struct str filter, const struct subscr
     e = subscriptions_add(&shard->subscriptions, ss, tenant_of(ss), filter, options, out_existed);
     if (e == E_OK && !*out_existed)
         broker_count(BROKER_SUBSCRIPTIONS, 1);
+    if (e == E_OK)
+        shard_tell_subscribed(shard, tenant_of(ss), filter);
     return e;
 }
 

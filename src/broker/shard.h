@@ -24,4 +24,7 @@ struct shard {
 };
 
 /* The hooks given to broker_new(). */
+/* Tells whoever watches that a subscription was made or renewed. */
+void shard_tell_subscribed(struct shard *shard, struct str tenant, struct str filter);
+
 const struct broker_hooks *broker_hooks(const struct shard *shard);
