@@ -13,9 +13,8 @@ enum { IDS_MAX = 64 /* identifiers of one delivery gathered without an allocatio
 struct broker {
     struct shard *shards;
     struct workers *workers;
-    struct broker_limits limits;
-    const struct broker_watcher *watcher;
     struct broker_hooks hooks;
+    const struct broker_watcher *watcher;
     atomic_uint_fast64_t sequence;
 };
 
@@ -23,8 +22,8 @@ struct broker {
 struct post {
     struct mail mail;
     struct shard *to;
-    struct tracker *tracker; /* NULL: nobody follows it */
     struct message *message;
+    struct tracker *tracker; /* NULL: nobody follows it */
 };
 
 struct broker *broker_new(struct workers *workers, const struct broker_limits *limits, const struct broker_hooks *hooks)
@@ -32,13 +31,14 @@ struct broker *broker_new(struct workers *workers, const struct broker_limits *l
     struct broker *b = mem_alloc_zero(MEM_BROKER, sizeof *b);
 
     metrics_register(broker_metrics, BROKER_METRICS);
-    *b = (struct broker){.workers = workers, .limits = *limits, .hooks = *hooks};
+    *b = (struct broker){.workers = workers, .hooks = *hooks};
     b->shards = mem_alloc_zero(MEM_BROKER, workers->n * sizeof *b->shards);
     for (unsigned i = 0; i < workers->n; i++) {
         struct shard *shard = &b->shards[i];
 
         shard->broker = b;
         shard->worker = &workers->list[i];
+        shard->limits = *limits;
         shard->session_slab =
             (struct slab){.object_bytes = sizeof(struct session) + SESSION_INLINE_ID_BYTES, .sub = MEM_BROKER};
         shard->outgoing_slab = (struct slab){.object_bytes = sizeof(struct outgoing), .sub = MEM_BROKER};
@@ -85,7 +85,48 @@ struct shard *broker_shard(struct broker *broker, unsigned worker_id)
 
 const struct broker_limits *broker_limits(const struct shard *shard)
 {
-    return &shard->broker->limits;
+    return &shard->limits;
+}
+
+void broker_set_limits(struct shard *shard, const struct broker_limits *limits)
+{
+    ASSERT_ON(shard->worker);
+    shard->limits = *limits;
+}
+
+/* By this call the session may be ended, and no other. */
+static void bar(struct session *ss, bool is_gone)
+{
+    if (is_gone)
+        session_set_expiry(ss, 0); /* it ends with its connection */
+    if (ss->link)
+        ss->link->ops->barred(ss->link);
+    else if (is_gone)
+        session_end(ss);
+}
+
+struct barred {
+    struct session *ss;
+    bool is_gone;
+};
+
+void broker_use_registry(struct shard *shard, struct registry *registry)
+{
+    struct barred *barred = mem_alloc(MEM_BROKER, (shard->sessions.n_entries + 1) * sizeof *barred);
+    uint32_t cursor = 0;
+    size_t n = 0;
+    struct session *ss;
+
+    ASSERT_ON(shard->worker);
+    while ((ss = map_next(&shard->sessions, &cursor))) {
+        enum registry_standing standing = registry_refresh(registry, CONFIG_ADAPTER_MQTT, &ss->principal);
+
+        if (standing == REGISTRY_GONE || (standing == REGISTRY_BARRED && ss->link))
+            barred[n++] = (struct barred){ss, standing == REGISTRY_GONE};
+    }
+    for (size_t i = 0; i < n; i++)
+        bar(barred[i].ss, barred[i].is_gone);
+    mem_free(MEM_BROKER, barred);
 }
 
 const struct broker_hooks *broker_hooks(const struct shard *shard)
@@ -110,6 +151,7 @@ static void deliver_match(struct subscriptions *subs, const struct match *match,
         ids[n++] = subs->ids[i].id;
     request = (struct outgoing_request){
         .message = m,
+        .tracker = t,
         .ids = ids,
         .n_ids = n,
         .qos = m->qos < match->qos ? m->qos : match->qos,
@@ -153,7 +195,6 @@ static bool is_wanted(const struct shard *shard, const struct message *m)
     return m->retain || subscriptions_may_match(&shard->subscriptions, m->tenant, m->topic);
 }
 
-        .tracker = t,
 err broker_reserve(struct shard *shard, const struct message *message, struct broker_room *out_room)
 {
     struct broker *b = shard->broker;

@@ -42,6 +42,7 @@ struct client {
     size_t room;  /* PUBLISH packets that its output still takes */
     err refusal;  /* what others get instead; E_OK: E_AGAIN */
     int n_losses; /* of its session to another link */
+    int n_barred;
     bool is_present;
 };
 
@@ -95,10 +96,21 @@ static inline void fixture_taken_over(struct link *link)
     cl->ss = NULL;
 }
 
+static inline void fixture_barred(struct link *link)
+{
+    struct client *cl = CONTAINER_OF(link, struct client, link);
+    struct session *ss = cl->ss;
+
+    cl->n_barred++;
+    cl->ss = NULL;
+    session_detach(ss, link, true);
+}
+
 static const struct link_ops fixture_link_ops = {
     .publish = fixture_publish,
     .pubrel = fixture_pubrel,
     .taken_over = fixture_taken_over,
+    .barred = fixture_barred,
 };
 
 static inline void fixture_will(void *context, struct shard *shard, const struct principal *principal, unsigned origin,

@@ -36,6 +36,8 @@ struct link_ops {
     /* The session now belongs to another connection, or was ended from outside: the link must close and never touch the
      * session again. */
     void (*taken_over)(struct link *link);
+    /* The client may not be here any more: the link must tell it, detach (session_detach(), its will is due) and close. */
+    void (*barred)(struct link *link);
 };
 
 struct link {

@@ -15,6 +15,7 @@
 struct shard {
     struct broker *broker;
     struct worker *worker;
+    struct broker_limits limits;
     struct map sessions;
     struct slab session_slab;
     struct slab outgoing_slab;
@@ -23,8 +24,8 @@ struct shard {
     uint64_t next_session_number;
 };
 
-/* The hooks given to broker_new(). */
 /* Tells whoever watches that a subscription was made or renewed. */
 void shard_tell_subscribed(struct shard *shard, struct str tenant, struct str filter);
 
+/* The hooks given to broker_new(). */
 const struct broker_hooks *broker_hooks(const struct shard *shard);

@@ -20,13 +20,13 @@ static err start_log(const struct config *config, struct errinfo *ei)
     return obs_log_start(&options, ei);
 }
 
-static int run(struct config *config, struct rule_table *rules)
+static int run(struct generation *first)
 {
     static struct server s; /* larger than a stack frame should be */
     struct errinfo ei = {0};
     int status = 1;
 
-    if (server_init(&s, config, rules, &ei) == E_OK) {
+    if (server_init(&s, first, &ei) == E_OK) {
         loop_run(&s.loop);
         status = s.status;
     } else {
@@ -57,7 +57,7 @@ int serve_run(const struct cli *cli)
         rule_table_unref(rules);
         return 1;
     }
-    status = run(config, rules);
+    status = run(generation_new(1, config, rules));
     obs_log_stop();
     return status;
 }

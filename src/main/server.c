@@ -12,8 +12,6 @@
 
 #include "base/check.h"
 #include "base/log.h"
-#include "config/config.h"
-#include "core/rule_table.h"
 #include "main/server_kafka.h"
 #include "obs/metrics.h"
 #include "obs/process_metrics.h"
@@ -66,7 +64,7 @@ static void print_ready(struct server *s)
     char address[ADDRESS_BYTES];
 
     printf("millrace ready");
-    for (size_t i = 0; i < s->config->listener_count; i++) {
+    for (size_t i = 0; i < s->now->config->listener_count; i++) {
         mqtt_adapter_name(s->mqtt, i, address, sizeof address);
         printf(" mqtt=%s", address);
     }
@@ -74,7 +72,7 @@ static void print_ready(struct server *s)
         admin_name(s->admin, address, sizeof address);
         printf(" admin=%s", address);
     }
-    printf(" kafka=%.*s%s\n", STR_ARG(kafka_bootstrap(s->kafka)), s->config->kafka.is_embedded ? " (embedded)" : "");
+    printf(" kafka=%.*s%s\n", STR_ARG(kafka_bootstrap(s->kafka)), s->now->config->kafka.is_embedded ? " (embedded)" : "");
     fflush(stdout);
 }
 
@@ -101,7 +99,7 @@ static void on_mqtt_started(struct mail *m)
     if (s->state != SERVER_STARTING)
         return;
     s->state = SERVER_READY;
-    LOG_INFO(LOG_MAIN, "ready", F_INT("workers", s->workers.n), F_INT("tenants", registry_tenant_count(s->registry)));
+    LOG_INFO(LOG_MAIN, "ready", F_INT("workers", s->workers.n), F_INT("tenants", registry_tenant_count(s->now->registry)));
     print_ready(s);
 }
 
@@ -121,7 +119,7 @@ static void on_mqtt_drained(struct mail *m)
     if (s->is_kafka_draining)
         stop(s);
     else
-        drain_kafka(s, (uint32_t)s->config->drain_timeout_ms); /* QoS 0 has nobody waiting, yet is in Kafka's hands */
+        drain_kafka(s, (uint32_t)s->now->config->drain_timeout_ms); /* QoS 0 has nobody waiting, yet is in Kafka's hands */
 }
 
 /* With the time up, what still waits is answered as not stored; its connections close by that and the adapter is drained. */
@@ -151,7 +149,7 @@ void server_drain(struct server *s)
     }
     LOG_INFO(LOG_MAIN, "drain", F_INT("waiting", kafka_inflight_records(s->kafka)));
     s->state = SERVER_DRAINING;
-    wheel_start(&s->loop.wheel, &s->drain_timer, s->config->drain_timeout_ms);
+    wheel_start(&s->loop.wheel, &s->drain_timer, s->now->config->drain_timeout_ms);
     mqtt_adapter_drain(s->mqtt, &s->mqtt_drained, &s->loop.mailbox);
 }
 
@@ -202,7 +200,7 @@ static void bound_arenas(const struct config *config)
 
 static err init_workers(struct server *s, struct errinfo *ei)
 {
-    err e = workers_init(&s->workers, worker_count(s->config), WORKER_MAILBOX_BYTES, on_worker_thread, ei);
+    err e = workers_init(&s->workers, worker_count(s->now->config), WORKER_MAILBOX_BYTES, on_worker_thread, ei);
 
     if (e != E_OK)
         return e;
@@ -222,25 +220,22 @@ static err open_adapters(struct server *s, struct errinfo *ei)
     struct mqtt_adapter_settings settings = {
         .workers = &s->workers,
         .sink = kafka_sink(s->kafka),
-        .registry = s->registry,
-        .config = s->config,
-        .rules = s->rules,
+        .generation = s->now,
     };
     struct admin_probes probes = {.readiness = readiness, .context = s};
     err e = mqtt_adapter_open(&settings, &s->mqtt, ei);
 
-    if (e == E_OK && s->config->admin_listen.host.n)
-        e = admin_open(&s->loop, s->config->admin_listen.text, &probes, &s->admin, ei);
+    if (e == E_OK && s->now->config->admin_listen.host.n)
+        e = admin_open(&s->loop, s->now->config->admin_listen.text, &probes, &s->admin, ei);
     return e;
 }
 
-err server_init(struct server *s, struct config *config, struct rule_table *rules, struct errinfo *ei)
+err server_init(struct server *s, struct generation *first, struct errinfo *ei)
 {
     err e;
 
     *s = (struct server){
-        .config = config,
-        .rules = rules,
+        .now = first,
         .signals = {.fd = -1},
         .drain_timer = {.on_timer = on_drain_timeout},
         .mqtt_started = {.on_mail = on_mqtt_started},
@@ -249,14 +244,13 @@ err server_init(struct server *s, struct config *config, struct rule_table *rule
         .topics = {.mail = {.on_mail = on_topics}, .home = &s->loop.mailbox},
     };
     raise_descriptor_limit();
-    bound_arenas(config);
+    bound_arenas(first->config);
     e = loop_init(&s->loop, MAIN_MAILBOX_BYTES, ei);
     if (e == E_OK)
         e = watch_signals(s, ei);
     if (e != E_OK)
         return e;
     metrics_attach_thread();
-    s->registry = registry_new(config);
     e = server_kafka_open(s, ei);
     if (e == E_OK)
         e = init_workers(s, ei);
@@ -284,9 +278,7 @@ void server_fini(struct server *s)
     kafka_free(s->kafka);
     server_kafka_free_topics(s);
     workers_fini(&s->workers);
-    rule_table_unref(s->rules);
-    registry_unref(s->registry);
-    config_unref(s->config);
+    generation_unref(s->now);
     if (s->signals.fd >= 0)
         close(s->signals.fd);
     loop_fini(&s->loop);

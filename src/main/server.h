@@ -11,15 +11,14 @@
 #include "admin/admin.h"
 #include "kafka/kafka.h"
 #include "loop/worker.h"
+#include "registry/generation.h"
 #include "registry/registry.h"
 
 enum server_state { SERVER_STARTING, SERVER_READY, SERVER_DRAINING };
 
 struct server {
-    struct loop loop; /* the main thread's */
-    struct config *config;
-    struct rule_table *rules;
-    struct registry *registry;
+    struct loop loop;       /* the main thread's */
+    struct generation *now; /* what holds */
     struct kafka *kafka;
     struct workers workers;
     struct mqtt_adapter *mqtt;
@@ -37,9 +36,9 @@ struct server {
     int status; /* of the process */
 };
 
-/* Sets up everything, up to running workers and a Kafka that is asked for its topics. Takes the references to
- * `config` and `rules`. E_*: the reason is in `ei`; server_fini() is due in any case. */
-MUST_USE err server_init(struct server *s, struct config *config, struct rule_table *rules, struct errinfo *ei);
+/* Sets up everything, up to running workers and a Kafka that is asked for its topics. Takes the reference to
+ * `first`. E_*: the reason is in `ei`; server_fini() is due in any case. */
+MUST_USE err server_init(struct server *s, struct generation *first, struct errinfo *ei);
 
 /* Stops what runs and releases all. */
 void server_fini(struct server *s);

@@ -21,7 +21,7 @@ enum { TENANT_TOPICS = sizeof tenant_topics / sizeof *tenant_topics, PATH_BYTES 
 static err write_bootstrap(const struct server *s, struct errinfo *ei)
 {
     char path[PATH_BYTES], fresh[PATH_BYTES + sizeof ".new"];
-    const char *dir = s->config->data_dir.p;
+    const char *dir = s->now->config->data_dir.p;
     FILE *f;
 
     if (mkdir(dir, 0700) != 0 && errno != EEXIST)
@@ -44,10 +44,10 @@ err server_kafka_open(struct server *s, struct errinfo *ei)
     struct kafka_settings settings;
     err e;
 
-    kafka_options_make(&scratch, s->config, &settings);
+    kafka_options_make(&scratch, s->now->config, &settings);
     e = kafka_open(&settings, &s->kafka, ei);
     arena_free(&scratch, MEM_CONFIG);
-    return e == E_OK && s->config->kafka.is_embedded ? write_bootstrap(s, ei) : e;
+    return e == E_OK && s->now->config->kafka.is_embedded ? write_bootstrap(s, ei) : e;
 }
 
 static struct str topic_name(const char *kind, struct str tenant)
@@ -98,16 +98,17 @@ static size_t add_rule_topics(const struct rule_table *rules, struct str *names,
 
 void server_kafka_ensure_topics(struct server *s)
 {
-    size_t n_tenants = registry_tenant_count(s->registry), n = 0;
+    size_t n_tenants = registry_tenant_count(s->now->registry), n = 0;
 
-    s->topic_names = mem_alloc(MEM_KAFKA, (n_tenants * TENANT_TOPICS + count_rule_topics(s->rules)) * sizeof *s->topic_names);
+    s->topic_names =
+        mem_alloc(MEM_KAFKA, (n_tenants * TENANT_TOPICS + count_rule_topics(s->now->rules)) * sizeof *s->topic_names);
     for (size_t i = 0; i < n_tenants; i++) {
-        const struct registry_tenant *ten = registry_tenant_at(s->registry, i);
+        const struct registry_tenant *ten = registry_tenant_at(s->now->registry, i);
 
         for (size_t kind = 0; kind < TENANT_TOPICS && ten->is_enabled; kind++)
             s->topic_names[n++] = topic_name(tenant_topics[kind], ten->id);
     }
-    n = add_rule_topics(s->rules, s->topic_names, n);
+    n = add_rule_topics(s->now->rules, s->topic_names, n);
     s->topics.names = s->topic_names;
     s->topics.n_names = n;
     kafka_ensure_topics(s->kafka, &s->topics);

@@ -29,8 +29,9 @@ struct metric {
  * enough for tests: attach every thread that counts often. */
 extern _Thread_local _Atomic(uint64_t) *metric_cells;
 
-/* Registers a table, which must live as long as the process. Not thread-safe: before threads start. Aborts past
- * METRIC_CELLS. Registering the same table again is a no-op. */
+/* Registers a table, which must live as long as the process. The main thread, which scrapes too; other threads may use the
+ * metrics once they were told of them by a mailbox or a thread's start. Aborts past METRIC_CELLS. Registering the same table again
+ * is a no-op. */
 void metrics_register(struct metric *table, size_t n);
 
 /* Gives the calling thread its cells, kept (with their sums) after the thread ends. */

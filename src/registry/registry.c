@@ -15,6 +15,7 @@ struct device_entry {
 
 struct registry {
     atomic_uint refs;
+    uint64_t number;       /* later ones have higher ones */
     struct config *config; /* whose texts the entries borrow */
     struct arena arena;
     struct registry_tenant *tenants;
@@ -110,9 +111,11 @@ static void add_devices(struct registry *registry, const struct registry_tenant 
 
 struct registry *registry_new(struct config *config)
 {
+    static atomic_uint_fast64_t last_number;
     struct registry *registry = mem_alloc_zero(MEM_REGISTRY, sizeof *registry);
 
     atomic_init(&registry->refs, 1);
+    registry->number = atomic_fetch_add_explicit(&last_number, 1, memory_order_relaxed) + 1;
     registry->config = config_ref(config);
     registry->tenants = arena_alloc(&registry->arena, MEM_REGISTRY, config->tenant_count * sizeof *registry->tenants);
     for (size_t i = 0; i < config->tenant_count; i++) {
@@ -251,6 +254,27 @@ enum registry_assertion registry_assert(struct registry *registry, struct str te
     }
     *out_registration = (struct registration){ten, &dev->device, gw ? &gw->device : NULL};
     return REGISTRY_ASSERTED;
+}
+
+enum registry_standing registry_refresh(struct registry *registry, enum config_adapter_type adapter,
+                                        struct principal *principal)
+{
+    struct principal before = *principal;
+    const struct registry_tenant *ten;
+    struct device_entry *dev = NULL;
+
+    if (before.tenant->registry->number >= registry->number)
+        return REGISTRY_STANDS;
+    ten = registry_find_tenant(registry, before.tenant->id);
+    if (ten && before.device)
+        dev = find_device(registry, before.tenant->id, before.device->id);
+    if (!ten || (before.device && !dev))
+        return REGISTRY_GONE;
+    *principal = principal_copy(&(struct principal){ten, dev ? &dev->device : NULL});
+    principal_release(&before);
+    if (!ten->is_enabled || !has_adapter(ten, adapter) || (dev && !dev->device.is_enabled))
+        return REGISTRY_BARRED;
+    return REGISTRY_STANDS;
 }
 
 /* --- words and numbers --- */

@@ -85,6 +85,19 @@ MUST_USE enum registry_result registry_authenticate(struct registry *registry, c
 MUST_USE enum registry_assertion registry_assert(struct registry *registry, struct str tenant, struct str device,
                                                  struct str gateway, struct registration *out_registration);
 
+/* What has become of a principal in a newer registry. */
+enum registry_standing {
+    REGISTRY_STANDS,
+    REGISTRY_BARRED, /* the tenant or the device is disabled, or the tenant does not use the adapter any more */
+    REGISTRY_GONE,   /* there is no such tenant or device any more */
+};
+
+/* Moves a principal of an older registry to the entries of this one, whatever it is worth there, so that the old one can die;
+ * one that is gone keeps what it has. A changed password or auth id is no matter: whoever has entered is in. A principal of
+ * this registry or a newer one stands. Any thread, does not block. */
+MUST_USE enum registry_standing registry_refresh(struct registry *registry, enum config_adapter_type adapter,
+                                                 struct principal *principal);
+
 /* The status that Hono reports for an assertion: 200, 403, 404 or 503. */
 int registry_assertion_status(enum registry_assertion assertion);
 

@@ -254,6 +254,91 @@ static void every_result_has_a_name(void **state)
         assert_non_null(registry_assertion_name((enum registry_assertion)i));
 }
 
+static struct registry *reload(const char *changed)
+{
+    static struct config_errors errors;
+    struct config_source source = {.text = str_from(changed), .name = "test.yaml"};
+    struct registry *registry;
+    struct config *config;
+
+    if (config_load(&source, &config, &errors) != E_OK)
+        fail_msg("line %u: %s", errors.items[0].line, errors.items[0].text);
+    registry = registry_new(config);
+    config_unref(config);
+    return registry;
+}
+
+#define CHANGED(tenants) "kafka: {bootstrap: k:9092}\nlisteners: [{mqtt: \"127.0.0.1:1883\"}]\ntenants: " tenants "\n"
+
+static void a_newer_registry_says_what_became_of_a_principal(void **state)
+{
+    static const struct {
+        const char *changed;
+        enum registry_standing want;
+    } rows[] = {
+        {CHANGED("{demo: {devices: {sensor-1: {password: right}}}}"), REGISTRY_STANDS},
+        {CHANGED("{demo: {devices: {sensor-1: {password: new}}}}"), REGISTRY_STANDS},
+        {CHANGED("{demo: {devices: {sensor-1: {}}}}"), REGISTRY_STANDS},
+        {CHANGED("{demo: {devices: {sensor-1: {enabled: false, password: right}}}}"), REGISTRY_BARRED},
+        {CHANGED("{demo: {enabled: false, devices: {sensor-1: {password: right}}}}"), REGISTRY_BARRED},
+        {CHANGED("{demo: {adapters: [{type: hono-http, enabled: true}], devices: {sensor-1: {}}}}"), REGISTRY_BARRED},
+        {CHANGED("{demo: {devices: {sensor-2: {password: right}}}}"), REGISTRY_GONE},
+        {CHANGED("{other: {devices: {sensor-1: {password: right}}}}"), REGISTRY_GONE},
+        {CHANGED("{}"), REGISTRY_GONE},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct registry_login who = login("", "sensor-1@demo", "right");
+        struct registry *newer = reload(rows[i].changed);
+        struct principal principal;
+        enum registry_standing standing;
+
+        assert_int_equal(registry_authenticate(*state, &who, &principal), REGISTRY_OK);
+        standing = registry_refresh(newer, CONFIG_ADAPTER_MQTT, &principal);
+        if (standing != rows[i].want)
+            fail_msg("row %zu: %d", i, standing);
+        assert_true(standing == REGISTRY_GONE || principal.tenant->registry == newer);
+        assert_true(str_equal(principal.device->id, STR("sensor-1")));
+        assert_int_equal(registry_refresh(*state, CONFIG_ADAPTER_MQTT, &principal), REGISTRY_STANDS); /* the older one */
+        principal_release(&principal);
+        registry_unref(newer);
+    }
+}
+
+static void the_older_registry_dies_when_its_principals_have_moved(void **state)
+{
+    struct registry *older = reload(CHANGED("{demo: {devices: {sensor-1: {password: right}}}}"));
+    struct registry *newer = reload(CHANGED("{demo: {devices: {sensor-1: {}, sensor-2: {}}}}"));
+    struct registry_login who = login("", "sensor-1@demo", "right");
+    int64_t before = mem_used(MEM_REGISTRY);
+    struct principal principal;
+
+    (void)state;
+    assert_int_equal(registry_authenticate(older, &who, &principal), REGISTRY_OK);
+    registry_unref(older);
+    assert_int_equal(mem_used(MEM_REGISTRY), before);
+    assert_int_equal(registry_refresh(newer, CONFIG_ADAPTER_MQTT, &principal), REGISTRY_STANDS);
+    assert_true(mem_used(MEM_REGISTRY) < before);
+    principal_release(&principal);
+    registry_unref(newer);
+}
+
+static void an_anonymous_client_stands_and_falls_with_its_tenant(void **state)
+{
+    struct registry *newer = reload(CHANGED("{demo: {}}")), *newest = reload(CHANGED("{}"));
+    struct registry_login who = login("demo", NULL, NULL);
+    struct principal principal;
+
+    who.is_anonymous_allowed = true;
+    assert_int_equal(registry_authenticate(*state, &who, &principal), REGISTRY_OK);
+    assert_int_equal(registry_refresh(newer, CONFIG_ADAPTER_MQTT, &principal), REGISTRY_STANDS);
+    assert_null(principal.device);
+    assert_int_equal(registry_refresh(newest, CONFIG_ADAPTER_MQTT, &principal), REGISTRY_GONE);
+    principal_release(&principal);
+    registry_unref(newer);
+    registry_unref(newest);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -266,6 +351,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_assertion_follows_section_6_1, open_registry, close_registry),
         cmocka_unit_test_setup_teardown(entries_tell_what_headers_and_limits_need, open_registry, close_registry),
         cmocka_unit_test_setup_teardown(tenants_are_listed_in_the_order_of_the_file, open_registry, close_registry),
+        cmocka_unit_test_setup_teardown(a_newer_registry_says_what_became_of_a_principal, open_registry, close_registry),
+        cmocka_unit_test_setup_teardown(the_older_registry_dies_when_its_principals_have_moved, open_registry, close_registry),
+        cmocka_unit_test_setup_teardown(an_anonymous_client_stands_and_falls_with_its_tenant, open_registry, close_registry),
         cmocka_unit_test(every_result_has_a_name),
     };
 

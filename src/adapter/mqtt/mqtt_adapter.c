@@ -6,6 +6,7 @@
 #include "adapter/mqtt/mqtt_events.h"
 #include "adapter/mqtt/mqtt_metrics.h"
 #include "adapter/mqtt/mqtt_publish_in.h"
+#include "adapter/mqtt/mqtt_reload.h"
 #include "adapter/mqtt/mqtt_worker.h"
 #include "base/check.h"
 
@@ -16,20 +17,10 @@ static void on_accept(struct listener *ln, int fd)
     mqtt_conn_accept(listener->mw, listener->index, fd);
 }
 
-static struct broker_limits limits_of(const struct config *config)
-{
-    return (struct broker_limits){
-        .subscriptions_per_session = (uint32_t)config->limits.subscriptions_per_session,
-        .queued_messages = (uint32_t)config->limits.session_queued_messages,
-        .queued_bytes = (uint32_t)config->limits.session_queued_bytes,
-        .in_flight = (uint16_t)config->limits.receive_maximum,
-    };
-}
-
 /* The first worker's socket settles the port when the configuration leaves it open; the others join it there. */
 static err bind_listener(struct mqtt_adapter *a, size_t index, struct errinfo *ei)
 {
-    const struct config_listener *config = &a->settings.config->listeners[index];
+    const struct config_listener *config = &mqtt_config(&a->workers[0])->listeners[index];
     struct sockaddr_storage address;
     socklen_t size;
     struct errinfo why = {0};
@@ -53,27 +44,23 @@ static err bind_listener(struct mqtt_adapter *a, size_t index, struct errinfo *e
 err mqtt_adapter_open(const struct mqtt_adapter_settings *settings, struct mqtt_adapter **out_adapter, struct errinfo *ei)
 {
     struct mqtt_adapter *a = mem_alloc_zero(MEM_ADAPTER, sizeof *a);
-    struct broker_limits limits = limits_of(settings->config);
+    struct broker_limits limits = mqtt_reload_broker_limits(settings->generation->config);
     struct broker_hooks hooks = {
         .context = a, .publish_will = mqtt_publish_in_will, .session_ended = mqtt_events_tell_session_end};
     err e = E_OK;
 
-    mqtt_metrics_register(settings->rules);
+    mqtt_metrics_register();
     a->settings = *settings;
-    config_ref(settings->config);
-    registry_ref(settings->registry);
-    a->settings.rules = settings->rules ? rule_table_ref(settings->rules) : rule_table_new(0);
-    if (!settings->rules)
-        rule_table_finish(a->settings.rules);
     mqtt_topics_init_names(&a->names);
     a->n_workers = settings->workers->n;
     atomic_init(&a->n_unstarted, a->n_workers);
     atomic_init(&a->n_undrained, a->n_workers);
+    atomic_init(&a->n_unreloaded, 0);
     a->broker = broker_new(settings->workers, &limits, &hooks);
     a->workers = mem_alloc_zero(MEM_ADAPTER, a->n_workers * sizeof *a->workers);
     for (unsigned i = 0; i < a->n_workers; i++)
         mqtt_worker_init(&a->workers[i], a, &settings->workers->list[i]);
-    for (size_t i = 0; i < settings->config->listener_count && e == E_OK; i++)
+    for (size_t i = 0; i < settings->generation->config->listener_count && e == E_OK; i++)
         e = bind_listener(a, i, ei);
     if (e != E_OK) {
         mqtt_adapter_free(a);
@@ -128,8 +115,5 @@ void mqtt_adapter_free(struct mqtt_adapter *a)
         mqtt_worker_fini(&a->workers[i]);
     mem_free(MEM_ADAPTER, a->workers);
     mqtt_topics_fini_names(&a->names);
-    rule_table_unref(a->settings.rules);
-    registry_unref(a->settings.registry);
-    config_unref(a->settings.config);
     mem_free(MEM_ADAPTER, a);
 }

@@ -7,21 +7,17 @@
 #include "base/err.h"
 #include "base/mail.h"
 #include "base/str.h"
-#include "config/config.h"
-#include "core/rule_table.h"
 #include "core/sink.h"
 #include "loop/worker.h"
-#include "registry/registry.h"
+#include "registry/generation.h"
 
 struct mqtt_adapter;
 struct mailbox;
 
 struct mqtt_adapter_settings {
     struct workers *workers;
-    struct sink *sink;         /* lives longer than the adapter */
-    struct registry *registry; /* a reference is taken */
-    struct config *config;     /* a reference is taken */
-    struct rule_table *rules;  /* a reference is taken; NULL: nothing but device data goes to Kafka */
+    struct sink *sink;             /* lives longer than the adapter */
+    struct generation *generation; /* to begin with; references are taken */
 };
 
 /* Binds every listener of the configuration on every worker and sets up broker and connections; nothing is accepted yet. Before

@@ -66,17 +66,21 @@ static enum handle dispatch(struct mqtt_conn *c, const struct mqtt_frame *frame,
     return HANDLE_DONE;
 }
 
+static uint32_t packet_limit(const struct mqtt_conn *c)
+{
+    return c->state == MQTT_OPEN ? c->max_packet_bytes : (uint32_t)mqtt_limits(c->mw)->max_packet_bytes;
+}
+
 static size_t on_data(struct stream *s, struct str bytes)
 {
     struct mqtt_conn *c = from_stream(s);
-    uint32_t limit = (uint32_t)mqtt_limits(c->mw)->max_packet_bytes;
     size_t used = 0;
     unsigned packets = 0;
 
     while (used < bytes.n && c->state != MQTT_CLOSING) {
         struct str rest = str_from_offset(bytes, used);
         struct mqtt_frame frame;
-        enum decode d = mqtt_frame_decode(rest, (enum mqtt_version)c->version, limit, &frame);
+        enum decode d = mqtt_frame_decode(rest, (enum mqtt_version)c->version, packet_limit(c), &frame);
 
         if (d == DECODE_MORE)
             break;
@@ -258,7 +262,8 @@ void mqtt_conn_fail(struct mqtt_conn *c, enum mqtt_reason reason)
 {
     if (c->state == MQTT_CLOSING)
         return;
-    mqtt_metrics_count(MQTT_COUNT_PROTOCOL_ERRORS, reason != MQTT_REASON_KEEP_ALIVE_TIMEOUT);
+    mqtt_metrics_count(MQTT_COUNT_PROTOCOL_ERRORS,
+                       reason != MQTT_REASON_KEEP_ALIVE_TIMEOUT && reason != MQTT_REASON_ADMINISTRATIVE_ACTION);
     LOG_INFO(LOG_MQTT, "connection.fail", F_STR("client", c->ss ? session_client_id(c->ss) : STR("")), F_INT("code", reason),
              F_TEXT("reason", mqtt_reason_name(reason)));
     mqtt_events_tell_disconnect(c, MQTT_END_SERVER, reason);
@@ -334,9 +339,14 @@ void mqtt_conn_start_keep_alive(struct mqtt_conn *c, uint16_t keep_alive_s)
 
 void mqtt_conn_open(struct mqtt_conn *c, struct session *ss)
 {
+    const struct config_limits *limits = mqtt_limits(c->mw);
+
     mqtt_handshake_drop(c->handover);
     c->handover = NULL;
     c->ss = ss;
+    c->max_packet_bytes = (uint32_t)limits->max_packet_bytes;
+    c->receive_maximum = (uint16_t)limits->receive_maximum;
+    c->topic_alias_maximum = (uint16_t)limits->topic_alias_maximum;
     c->state = MQTT_OPEN;
 }
 

@@ -41,11 +41,13 @@ struct mqtt_conn {
     };
     struct mqtt_barrier *barrier; /* a SUBSCRIBE waits for mail that was posted before it */
     uint32_t max_packet_size;     /* the client's, 0: none */
-    uint32_t last_packet_ms;      /* low bits of the loop's clock */
-    uint16_t keep_alive_s;        /* 0: none */
-    uint16_t n_pending;           /* places in that list, */
-    uint16_t n_pending_qos2;      /* and those of QoS 2 among them */
-    uint8_t version;              /* enum mqtt_version */
+    uint32_t max_packet_bytes;    /* ours; this and the next two as they were when its CONNECT was accepted */
+    uint16_t receive_maximum, topic_alias_maximum;
+    uint32_t last_packet_ms; /* low bits of the loop's clock */
+    uint16_t keep_alive_s;   /* 0: none */
+    uint16_t n_pending;      /* places in that list, */
+    uint16_t n_pending_qos2; /* and those of QoS 2 among them */
+    uint8_t version;         /* enum mqtt_version */
     uint8_t state;
     uint8_t listener;
     bool is_waiting : 1;         /* in mw->waiting */

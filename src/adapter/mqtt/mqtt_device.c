@@ -64,9 +64,9 @@ static bool authorise(const struct device_publish *p, struct registration *out, 
     if (!who->device)
         return false; /* anonymous clients have plain topics only */
     if (p->topic->device.n == 0 || str_equal(p->topic->device, sender))
-        assertion = registry_assert(p->mw->adapter->settings.registry, tenant, sender, (struct str){0}, out);
+        assertion = registry_assert(mqtt_registry(p->mw), tenant, sender, (struct str){0}, out);
     else
-        assertion = registry_assert(p->mw->adapter->settings.registry, tenant, p->topic->device, sender, out);
+        assertion = registry_assert(mqtt_registry(p->mw), tenant, p->topic->device, sender, out);
     if (assertion == REGISTRY_ASSERTED)
         return true;
     if (!refusal_of_status(registry_assertion_status(assertion), out_why))

@@ -71,7 +71,7 @@ static void put_reason(struct event *ev, const char *name)
 static bool begin(struct event *ev, struct mqtt_worker *mw, enum rule_source source, const struct principal *principal,
                   struct str client_id)
 {
-    ev->rule = rule_table_find_event(mw->adapter->settings.rules, source, principal->tenant->id);
+    ev->rule = rule_table_find_event(mqtt_rule_table(mw), source, principal->tenant->id);
     if (!ev->rule)
         return false;
     ev->mw = mw;

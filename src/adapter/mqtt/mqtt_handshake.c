@@ -67,7 +67,7 @@ static enum registry_result authenticate(struct mqtt_conn *c, const struct mqtt_
         .password = connect->password,
     };
 
-    return registry_authenticate(c->mw->adapter->settings.registry, &login, out);
+    return registry_authenticate(mqtt_registry(c->mw), &login, out);
 }
 
 /* What the packet asks for that does not depend on who sent it. */
@@ -172,16 +172,15 @@ static uint16_t keep_alive_of(const struct mqtt_conn *c, const struct mqtt_conne
 /* E_LIMIT: the client takes no packet as large as its CONNACK. */
 static err welcome(struct mqtt_conn *c, const struct mqtt_connect *connect, bool is_present, struct str assigned_id)
 {
-    const struct config_limits *limits = mqtt_limits(c->mw);
     struct mqtt_encoder encoder = mqtt_conn_encoder(c);
     uint16_t keep_alive = keep_alive_of(c, connect);
     struct mqtt_properties props = {0};
     err e;
 
-    if (limits->topic_alias_maximum)
-        mqtt_property_set_number(&props, MQTT_PROPERTY_TOPIC_ALIAS_MAXIMUM, (uint32_t)limits->topic_alias_maximum);
-    mqtt_property_set_number(&props, MQTT_PROPERTY_MAXIMUM_PACKET_SIZE, (uint32_t)limits->max_packet_bytes);
-    mqtt_property_set_number(&props, MQTT_PROPERTY_RECEIVE_MAXIMUM, (uint32_t)limits->receive_maximum);
+    if (c->topic_alias_maximum)
+        mqtt_property_set_number(&props, MQTT_PROPERTY_TOPIC_ALIAS_MAXIMUM, c->topic_alias_maximum);
+    mqtt_property_set_number(&props, MQTT_PROPERTY_MAXIMUM_PACKET_SIZE, c->max_packet_bytes);
+    mqtt_property_set_number(&props, MQTT_PROPERTY_RECEIVE_MAXIMUM, c->receive_maximum);
     mqtt_property_set_number(&props, MQTT_PROPERTY_SHARED_SUBSCRIPTION_AVAILABLE, 0);
     if (assigned_id.n)
         mqtt_property_set_text(&props, MQTT_PROPERTY_ASSIGNED_CLIENT_IDENTIFIER, assigned_id);
@@ -260,6 +259,10 @@ enum handle mqtt_handle_connect(struct mqtt_conn *c, const struct mqtt_frame *fr
     if (c->handover) {
         principal = c->handover->principal;
         c->handover->principal = (struct principal){0};
+        if (registry_refresh(mqtt_registry(mw), CONFIG_ADAPTER_MQTT, &principal) != REGISTRY_STANDS) {
+            principal_release(&principal); /* there was a reload on its way here */
+            return refuse(c, MQTT_REASON_NOT_AUTHORIZED);
+        }
         return open_session(c, &connect, &principal);
     }
     reason = reasons[authenticate(c, &connect, &principal)];

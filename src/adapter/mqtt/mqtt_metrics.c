@@ -1,11 +1,14 @@
 #include "adapter/mqtt/mqtt_metrics.h"
 
+#include <assert.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "core/rule_table.h"
 
 enum { LABEL_BYTES = 128 };
+#define ROUTE_LABEL "route=\"%.*s\""
 
 static const char *const route_names[] = {
     [MQTT_ROUTE_TELEMETRY] = "telemetry",
@@ -119,38 +122,55 @@ static void describe_route(struct route *r)
 
 static void write_labels(struct route *r, struct str name)
 {
-    snprintf(r->label, LABEL_BYTES, "route=\"%.*s\"", STR_ARG(name));
+    snprintf(r->label, LABEL_BYTES, ROUTE_LABEL, STR_ARG(name));
     for (unsigned why = 0; why < MQTT_REFUSALS; why++)
         snprintf(r->refusal_labels[why], LABEL_BYTES, "route=\"%.*s\",reason=\"%s\"", STR_ARG(name), refusal_names[why]);
 }
 
-/* Again for a route that is known already: a rule may have another name by now. The series go on counting. */
 static void register_route(enum mqtt_route route, struct str name)
 {
     struct route *r = &routes[route];
 
-    if (!r->metrics[0].name)
-        describe_route(r);
+    if (r->metrics[0].name)
+        return;
+    describe_route(r);
     write_labels(r, name);
     metrics_register(r->metrics, ROUTE_METRICS);
 }
 
-void mqtt_metrics_register(const struct rule_table *rules)
+void mqtt_metrics_register(void)
 {
-    size_t n_rules = rules ? rule_table_count(rules) : 0, n_named = MQTT_ROUTE_OTHER_RULES - MQTT_ROUTE_RULES;
-
     for (unsigned route = 0; route < MQTT_ROUTE_RULES; route++)
         register_route((enum mqtt_route)route, str_from(route_names[route]));
-    for (size_t i = 0; i < n_rules && i < n_named; i++)
-        register_route(mqtt_metrics_rule_route(i), rule_table_at(rules, i)->name);
-    if (n_rules > n_named)
-        register_route(MQTT_ROUTE_OTHER_RULES, STR("rules_other"));
     metrics_register(counters, ARRAY_LEN(counters));
 }
 
-enum mqtt_route mqtt_metrics_rule_route(size_t i)
+/* The route that has this name, or the first that has none. */
+static enum mqtt_route route_named(struct str name)
 {
-    return i < MQTT_ROUTE_OTHER_RULES - MQTT_ROUTE_RULES ? (enum mqtt_route)(MQTT_ROUTE_RULES + i) : MQTT_ROUTE_OTHER_RULES;
+    char label[LABEL_BYTES];
+    unsigned route = MQTT_ROUTE_RULES;
+
+    snprintf(label, sizeof label, ROUTE_LABEL, STR_ARG(name));
+    while (route < MQTT_ROUTE_OTHER_RULES && routes[route].label[0] && strcmp(routes[route].label, label) != 0)
+        route++;
+    return (enum mqtt_route)route;
+}
+
+uint8_t *mqtt_metrics_make_rule_routes(const struct rule_table *rules)
+{
+    size_t n = rule_table_count(rules);
+    uint8_t *made = mem_alloc(MEM_ADAPTER, n + 1);
+
+    static_assert(MQTT_ROUTES <= UINT8_MAX, "a route fits");
+    for (size_t i = 0; i < n; i++) {
+        struct str name = rule_table_at(rules, i)->name;
+        enum mqtt_route route = route_named(name);
+
+        register_route(route, route == MQTT_ROUTE_OTHER_RULES ? STR("rules_other") : name);
+        made[i] = (uint8_t)route;
+    }
+    return made;
 }
 
 static void add(enum mqtt_route route, unsigned which, int64_t n)

@@ -5,13 +5,13 @@
 
 #include "obs/metrics.h"
 
-/* Where a message goes: to one of these, or by a rule (mqtt_metrics_rule_route()). */
+/* Where a message goes: to one of these, or by a rule (mqtt_metrics_make_rule_routes()). */
 enum mqtt_route {
     MQTT_ROUTE_TELEMETRY,
     MQTT_ROUTE_EVENT,
     MQTT_ROUTE_COMMAND,
     MQTT_ROUTE_MQTT,
-    MQTT_ROUTE_RULES,                               /* the first rule's */
+    MQTT_ROUTE_RULES,                               /* the first named rule's */
     MQTT_ROUTE_OTHER_RULES = MQTT_ROUTE_RULES + 64, /* those past so many are counted together */
     MQTT_ROUTES,
 };
@@ -54,12 +54,13 @@ enum mqtt_counter {
     MQTT_COUNTERS,
 };
 
-/* Registers the metrics, those of the routes of `rules` among them, by their names. NULL: there are none. */
-struct rule_table;
-void mqtt_metrics_register(const struct rule_table *rules);
+/* Registers the metrics, but those of rules. */
+void mqtt_metrics_register(void);
 
-/* The route of rule number `i`. */
-enum mqtt_route mqtt_metrics_rule_route(size_t i);
+/* The route of each rule of a table, by its number, and registers those not seen before: a rule keeps its series as long as it
+ * keeps its name, and no other rule ever gets them. The caller owns the array, of MEM_ADAPTER. The main thread. */
+struct rule_table;
+uint8_t *mqtt_metrics_make_rule_routes(const struct rule_table *rules);
 
 void mqtt_metrics_in(enum mqtt_route route);
 void mqtt_metrics_wait(enum mqtt_route route, int change);

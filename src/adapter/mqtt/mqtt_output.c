@@ -74,8 +74,14 @@ static void taken_over(struct link *link)
     mqtt_conn_finish(c);
 }
 
+static void barred(struct link *link)
+{
+    mqtt_conn_fail(from_link(link), MQTT_REASON_ADMINISTRATIVE_ACTION);
+}
+
 const struct link_ops mqtt_output_link_ops = {
     .publish = publish,
     .pubrel = pubrel,
     .taken_over = taken_over,
+    .barred = barred,
 };

@@ -89,7 +89,7 @@ static void pop(struct mqtt_conn *c)
 /* Room in the client's window again, or the last answer of a drain. */
 static void after_answers(struct mqtt_conn *c)
 {
-    if (c->is_full && c->n_pending < mqtt_limits(c->mw)->receive_maximum) {
+    if (c->is_full && c->n_pending < c->receive_maximum) {
         c->is_full = false;
         if (!c->is_waiting)
             mqtt_conn_resume(c);

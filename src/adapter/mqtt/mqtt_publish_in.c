@@ -16,7 +16,7 @@ enum { MAILBOX_RETRY_MS = 2 };
  * stop reading until an acknowledgement has left. */
 static enum handle check_window(struct mqtt_conn *c)
 {
-    uint64_t limit = mqtt_limits(c->mw)->receive_maximum;
+    unsigned limit = c->receive_maximum;
     unsigned used = c->n_pending - c->n_pending_qos2 + c->ss->n_incoming - c->ss->n_inherited;
 
     if (c->version == MQTT_VERSION_5) {
@@ -34,7 +34,7 @@ static enum handle check_window(struct mqtt_conn *c)
 /* The topic, by alias if need be (section 3.3.2.3.4). False: the connection has been closed. */
 static bool resolve_alias(struct mqtt_conn *c, const struct mqtt_publish *publish, struct str *topic)
 {
-    uint64_t maximum = mqtt_limits(c->mw)->topic_alias_maximum;
+    uint16_t maximum = c->topic_alias_maximum;
     uint16_t alias = publish->properties.topic_alias;
 
     *topic = publish->topic;
@@ -50,7 +50,7 @@ static bool resolve_alias(struct mqtt_conn *c, const struct mqtt_publish *publis
             mqtt_conn_fail(c, MQTT_REASON_PROTOCOL_ERROR);
         return topic->n > 0;
     }
-    if (mqtt_aliases_set(&c->aliases, (uint16_t)maximum, alias, *topic) != E_OK) {
+    if (mqtt_aliases_set(&c->aliases, maximum, alias, *topic) != E_OK) {
         mqtt_conn_fail(c, MQTT_REASON_QUOTA_EXCEEDED);
         return false;
     }

@@ -44,6 +44,11 @@ static struct sink *sink_of(const struct mqtt_worker *mw)
     return mw->adapter->settings.sink;
 }
 
+static enum mqtt_route route_of(const struct mqtt_worker *mw, const struct rule *rule)
+{
+    return (enum mqtt_route)mw->rule_routes[rule->index];
+}
+
 static bool next_property(struct str *rest, struct str *out_name, struct str *out_value)
 {
     struct mqtt_user_property property;
@@ -252,7 +257,7 @@ static enum handle reserve_and_send(struct mqtt_conn *c, const struct batch *b, 
 enum handle mqtt_rules_publish(struct mqtt_conn *c, const struct mqtt_publish *publish, struct str topic,
                                const struct rule *rule, const struct str *segments)
 {
-    struct batch b = {.mw = c->mw, .rule = rule, .route = mqtt_metrics_rule_route(rule->index)};
+    struct batch b = {.mw = c->mw, .rule = rule, .route = route_of(c->mw, rule)};
     char user[MQTT_RULES_USER_BYTES];
     struct rule_message m = {
         .topic = topic,
@@ -317,7 +322,7 @@ static void send_unasked(struct batch *b, const struct rule_message *m, const st
 void mqtt_rules_publish_will(struct mqtt_worker *mw, const struct principal *principal, struct message *will,
                              const struct rule *rule, const struct str *segments)
 {
-    struct batch b = {.mw = mw, .rule = rule, .route = mqtt_metrics_rule_route(rule->index)};
+    struct batch b = {.mw = mw, .rule = rule, .route = route_of(mw, rule)};
     char user[MQTT_RULES_USER_BYTES];
     struct rule_message m = {
         .topic = will->topic,
@@ -339,7 +344,7 @@ void mqtt_rules_publish_will(struct mqtt_worker *mw, const struct principal *pri
 
 void mqtt_rules_send_event(struct mqtt_worker *mw, const struct rule *rule, const struct rule_message *event)
 {
-    struct batch b = {.mw = mw, .rule = rule, .route = mqtt_metrics_rule_route(rule->index)};
+    struct batch b = {.mw = mw, .rule = rule, .route = route_of(mw, rule)};
 
     send_unasked(&b, event, NULL);
 }

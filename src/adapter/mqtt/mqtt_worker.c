@@ -4,6 +4,7 @@
 
 #include "adapter/mqtt/mqtt_conn.h"
 #include "adapter/mqtt/mqtt_pending.h"
+#include "adapter/mqtt/mqtt_reload.h"
 #include "adapter/mqtt/mqtt_rules.h"
 #include "base/check.h"
 #include "base/siphash.h"
@@ -142,6 +143,7 @@ void mqtt_worker_init(struct mqtt_worker *mw, struct mqtt_adapter *a, struct wor
 {
     mw->adapter = a;
     mw->worker = w;
+    mqtt_reload_init(mw, a->settings.generation);
     mw->shard = broker_shard(a->broker, w->id);
     list_init(&mw->connections);
     list_init(&mw->waiting);
@@ -193,6 +195,7 @@ void mqtt_worker_fini(struct mqtt_worker *mw)
     rule_record_free_scratch(&mw->scratch);
     buf_free(&mw->event, MEM_ADAPTER);
     mem_free(MEM_ADAPTER, mw->listeners);
+    mqtt_reload_fini(mw);
     slab_fini(&mw->conn_slab);
     slab_fini(&mw->pending_slab);
     slab_fini(&mw->part_slab);

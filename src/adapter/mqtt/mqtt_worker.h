@@ -34,6 +34,9 @@ struct mqtt_worker {
     struct mqtt_adapter *adapter;
     struct worker *worker;
     struct shard *shard;
+    struct generation *generation; /* what holds now; changes between two packets only (mqtt_reload.h) */
+    struct generation *next_generation;
+    uint8_t *rule_routes, *next_rule_routes; /* enum mqtt_route of each rule of the generation */
     struct mqtt_listener *listeners;
     struct list connections;    /* all of them but those that wait */
     struct list waiting_topics; /* for a Kafka topic that is being made */
@@ -45,7 +48,7 @@ struct mqtt_worker {
     struct rule_scratch scratch; /* for the records of one message */
     struct buf event;            /* for the text of one event */
     struct slab conn_slab, pending_slab, part_slab;
-    struct mail start, drain;
+    struct mail start, drain, reload;
     uint32_t n_connections;
     bool is_draining, is_drained;
 };
@@ -57,21 +60,33 @@ struct mqtt_adapter {
     unsigned n_workers;
     struct mqtt_topic_names names;
     atomic_uint n_connections; /* of all workers, for the limit */
-    atomic_uint n_unstarted, n_undrained;
+    atomic_uint n_unstarted, n_undrained, n_unreloaded;
     struct mail *started;
     struct mailbox *started_home;
     struct mail *drained;
     struct mailbox *drained_home;
+    struct mail *reloaded;
+    struct mailbox *reloaded_home;
 };
 
 static inline const struct config *mqtt_config(const struct mqtt_worker *mw)
 {
-    return mw->adapter->settings.config;
+    return mw->generation->config;
 }
 
 static inline const struct config_limits *mqtt_limits(const struct mqtt_worker *mw)
 {
-    return &mw->adapter->settings.config->limits;
+    return &mw->generation->config->limits;
+}
+
+static inline struct registry *mqtt_registry(const struct mqtt_worker *mw)
+{
+    return mw->generation->registry;
+}
+
+static inline const struct rule_table *mqtt_rule_table(const struct mqtt_worker *mw)
+{
+    return mw->generation->rules;
 }
 
 /* The worker of a shard of the adapter's broker. */

@@ -1,0 +1,71 @@
+#include "adapter/mqtt/mqtt_reload.h"
+
+#include "adapter/mqtt/mqtt_metrics.h"
+#include "adapter/mqtt/mqtt_worker.h"
+#include "base/check.h"
+
+struct broker_limits mqtt_reload_broker_limits(const struct config *config)
+{
+    return (struct broker_limits){
+        .subscriptions_per_session = (uint32_t)config->limits.subscriptions_per_session,
+        .queued_messages = (uint32_t)config->limits.session_queued_messages,
+        .queued_bytes = (uint32_t)config->limits.session_queued_bytes,
+        .in_flight = (uint16_t)config->limits.receive_maximum,
+    };
+}
+
+static void take(struct mqtt_worker *mw)
+{
+    mw->generation = mw->next_generation;
+    mw->rule_routes = mw->next_rule_routes;
+    mw->next_generation = NULL;
+    mw->next_rule_routes = NULL;
+}
+
+static void on_reload(struct mail *m)
+{
+    struct mqtt_worker *mw = CONTAINER_OF(m, struct mqtt_worker, reload);
+    struct mqtt_adapter *a = mw->adapter;
+    struct generation *before = mw->generation;
+    uint8_t *routes_before = mw->rule_routes;
+    struct broker_limits limits = mqtt_reload_broker_limits(mw->next_generation->config);
+
+    take(mw);
+    broker_set_limits(mw->shard, &limits);
+    broker_use_registry(mw->shard, mw->generation->registry);
+    mem_free(MEM_ADAPTER, routes_before);
+    generation_unref(before);
+    if (atomic_fetch_sub(&a->n_unreloaded, 1) == 1)
+        mailbox_post(a->reloaded_home, a->reloaded);
+}
+
+void mqtt_reload_use(struct mqtt_adapter *a, struct generation *generation, struct mail *done, struct mailbox *home)
+{
+    ASSERT(atomic_load(&a->n_unreloaded) == 0);
+    a->reloaded = done;
+    a->reloaded_home = home;
+    atomic_store(&a->n_unreloaded, a->n_workers);
+    for (unsigned i = 0; i < a->n_workers; i++) {
+        struct mqtt_worker *mw = &a->workers[i];
+
+        mw->next_generation = generation_ref(generation);
+        mw->next_rule_routes = mqtt_metrics_make_rule_routes(generation->rules);
+        mailbox_post(&mw->worker->loop.mailbox, &mw->reload);
+    }
+}
+
+void mqtt_reload_init(struct mqtt_worker *mw, struct generation *generation)
+{
+    mw->reload = (struct mail){.on_mail = on_reload};
+    mw->next_generation = generation_ref(generation);
+    mw->next_rule_routes = mqtt_metrics_make_rule_routes(generation->rules);
+    take(mw);
+}
+
+void mqtt_reload_fini(struct mqtt_worker *mw)
+{
+    generation_unref(mw->generation);
+    generation_unref(mw->next_generation);
+    mem_free(MEM_ADAPTER, mw->rule_routes);
+    mem_free(MEM_ADAPTER, mw->next_rule_routes);
+}
