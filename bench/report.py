@@ -1,0 +1,140 @@
+"""What bench/run found, as JSON to keep and as tables to read, with the bars beside it."""
+import datetime
+import json
+import os
+import re
+import subprocess
+
+from measure import ROOT
+
+CPU_BAR, MEMORY_BAR_MB, IDLE_BAR, READY_BAR_MS, RAW_BAR, LATENCY_BAR_MS = 0.40, 40, 1000, 300, 0.6, 1.0
+
+
+def output_of(*command):
+    return subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True).stdout.strip()
+
+
+def describe_machine():
+    """Before the run, so that the load is what others did."""
+    cpu = re.search(r"model name\s*:\s*(.*)", open("/proc/cpuinfo").read())
+    memory = re.search(r"MemTotal:\s*(\d+)", open("/proc/meminfo").read())
+    pom = (ROOT / "tools" / "kafka-pom.xml").read_text()
+    kafka = re.search(r"<artifactId>kafka_[^<]*</artifactId>\s*<version>([^<]+)", pom)
+    mosquitto = re.search(r"mosquitto version (\S+)", output_of("mosquitto", "-h"))
+    changed = output_of("git", "status", "--porcelain", "--untracked-files=no", "src", "bench")
+    return {
+        "date": datetime.date.today().isoformat(),
+        "commit": output_of("git", "rev-parse", "--short", "HEAD") + ("+changes" if changed else ""),
+        "cpu": cpu.group(1) if cpu else "unknown",
+        "cores": os.cpu_count(),
+        "memory_gb": round(int(memory.group(1)) * 1024 / 1e9, 1),
+        "kernel": os.uname().release,
+        "load_before": round(os.getloadavg()[0], 2),
+        "librdkafka": output_of("pkg-config", "--modversion", "rdkafka"),
+        "kafka": kafka.group(1) if kafka else "unknown",
+        "mosquitto": mosquitto.group(1) if mosquitto else "unknown",
+    }
+
+
+def bars(results):
+    """Rows of (what, found, bar, met)."""
+    rows = []
+
+    def at_most(what, value, limit, unit):
+        rows.append((what, f"{value:,.2f} {unit}", f"at most {limit} {unit}", value <= limit))
+
+    def at_least(what, value, limit, unit):
+        rows.append((what, f"{value:,.2f} {unit}", f"at least {limit} {unit}", value >= limit))
+
+    for case in results.get("ingest", {}).get("cases", []):
+        name = f"{case['size']} B, {case['shape']}"
+        ours = case["sides"]["millrace"]
+        if "vert.x" in case["sides"]:
+            at_least(f"{name}: rate beside vert.x", case["sides"]["vert.x"]["millrace_ratio"], 1, "times")
+        at_most(f"{name}: processor time per 100,000", ours["cpu_s_per_100k"], CPU_BAR, "s")
+        at_most(f"{name}: resident memory at its peak", ours["peak_mb"], MEMORY_BAR_MB, "MB")
+        at_least(f"{name}: rate beside raw librdkafka (bar of a later version)",
+                 case["sides"]["raw librdkafka"]["millrace_ratio"], RAW_BAR, "times")
+    if "latency" in results:
+        sides = results["latency"]["sides"]
+        at_most("PUBACK p50 over raw librdkafka's (bar of a later version)",
+                (sides["millrace"]["p50_us"] - sides["raw librdkafka"]["p50_us"]) / 1000, LATENCY_BAR_MS, "ms")
+    if "idle" in results:
+        at_most(f"idle connection, {results['idle']['connections']:,} of them",
+                results["idle"]["sides"]["millrace"]["bytes_per_connection"], IDLE_BAR, "bytes")
+    if "start" in results:
+        at_most("`serve --dev` ready", results["start"]["ready_ms"], READY_BAR_MS, "ms")
+    return rows
+
+
+def table(head, rows):
+    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+    lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def number(value, places=0):
+    return "" if value is None else f"{value:,.{places}f}"
+
+
+def ingest_text(found):
+    rows = []
+    for case in found["cases"]:
+        for name, side in case["sides"].items():
+            rows.append((f"{case['size']} B", case["shape"], name, number(side["rate"]), number(side.get("millrace_ratio"), 2),
+                         number(side["cpu_s_per_100k"], 3), number(side.get("anonymous_mb"), 1), number(side.get("peak_mb"), 1),
+                         number(side["p50_us"] / 1000, 1), number(side["p99_us"] / 1000, 1)))
+    text = "## Into Kafka: QoS 1, 50 connections, window 100\n\n"
+    text += table(("payload", "as", "side", "records/s", "Millrace's share of it", "CPU s per 100,000", "anonymous MB", "peak MB",
+                   "p50 ms", "p99 ms"), rows)
+    text += "\nProcessor time is that of the whole process, librdkafka's threads included, without the load generator's. "
+    text += "Raw librdkafka has no MQTT to do and no generator beside it.\n"
+    if found["vertx_not_run"]:
+        text += f"\nvert.x: not run ({found['vertx_not_run']}).\n"
+    return text
+
+
+def latency_text(found):
+    rows = [(name, number(s["p50_us"] / 1000, 2), number(s["p99_us"] / 1000, 2)) for name, s in found["sides"].items()]
+    return f"## PUBACK at {found['messages_a_second']:,} messages/s\n\n" + table(("side", "p50 ms", "p99 ms"), rows)
+
+
+def idle_text(found):
+    rows = [(name, number(s["bytes_per_connection"]), number(s["rate"]), number(s["cpu_us_per_connect"]),
+             number(s["resident_mb"], 1)) for name, s in found["sides"].items()]
+    return f"## {found['connections']:,} idle connections over TCP\n\n" + table(
+        ("server", "bytes of anonymous memory each", "connects/s", "CPU us a connect", "resident MB then"), rows)
+
+
+def broker_text(found):
+    rows = [(c["case"], c["qos"], name, number(s["rate"]), number(s.get("millrace_ratio"), 2), number(s["cpu_s_per_100k"], 3),
+             number(s["p50_us"] / 1000, 1), number(s["p99_us"] / 1000, 1)) for c in found for name, s in c["sides"].items()]
+    return "## Between MQTT clients: 100 B, window 100\n\n" + table(
+        ("clients", "QoS", "server", "delivered/s", "Millrace's share of it", "CPU s per 100,000", "p50 ms", "p99 ms"), rows)
+
+
+def start_text(found):
+    return "## Start\n\n" + table(
+        ("`serve --dev` ready, median", "slowest", "stop, median", "binary", "without symbols"),
+        [(f"{found['ready_ms']:.0f} ms", f"{found['ready_ms_slowest']:.0f} ms", f"{found['stop_ms']:.0f} ms",
+          f"{found['binary_bytes'] / 1e6:.2f} MB", f"{found['binary_bytes_stripped'] / 1e6:.2f} MB")])
+
+
+TEXTS = {"ingest": ingest_text, "latency": latency_text, "idle": idle_text, "broker": broker_text, "start": start_text}
+
+
+def write(about, results, folder):
+    """Returns the report; with a folder also writes it there, and the numbers as JSON."""
+    rows = bars(results)
+    text = (f"# Measured on {about['date']} at {about['commit']}\n\n"
+            f"{about['cpu']}, {about['cores']} cores, {about['memory_gb']} GB, Linux {about['kernel']}; load average before: "
+            f"{about['load_before']}. Kafka {about['kafka']} on the same machine, librdkafka {about['librdkafka']}, mosquitto "
+            f"{about['mosquitto']}. Made by `bench/run`; what is measured how: [bench/README.md](../README.md).\n\n")
+    text += table(("bar", "found", "wanted", ""), [(*row, "met" if met else "**not met**") for *row, met in rows])
+    text += "".join("\n" + TEXTS[part](results[part]) for part in TEXTS if part in results)
+    if folder:
+        folder.mkdir(parents=True, exist_ok=True)
+        kept = {"about": about, "bars": [{"what": w, "found": f, "wanted": b, "met": m} for w, f, b, m in rows], **results}
+        (folder / f"{about['date']}-{about['commit']}.json").write_text(json.dumps(kept, indent=1) + "\n")
+        (folder / "latest.md").write_text(text)
+    return text
