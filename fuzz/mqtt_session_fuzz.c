@@ -26,8 +26,7 @@ static const char config_text[] =
     "  max_packet_bytes: 4KiB}\n";
 
 static struct {
-    struct config *config;
-    struct registry *registry;
+    struct generation *generation;
     struct workers workers;
     struct fake_sink sink;
     struct mqtt_adapter *adapter;
@@ -52,20 +51,20 @@ static void set_up_once(void)
 {
     struct config_source source = {.text = str_from(config_text), .name = "fuzz.yaml"};
     static struct config_errors errors;
+    struct config *config;
 
-    if (f.config)
+    if (f.generation)
         return;
-    if (config_load(&source, &f.config, &errors) != E_OK) {
+    if (config_load(&source, &config, &errors) != E_OK) {
         fprintf(stderr, "%s\n", errors.items[0].text);
         abort();
     }
-    f.registry = registry_new(f.config);
+    f.generation = generation_new(1, config, NULL);
 }
 
 static void set_up(void)
 {
-    struct mqtt_adapter_settings settings = {
-        .workers = &f.workers, .sink = &f.sink.sink, .registry = f.registry, .config = f.config};
+    struct mqtt_adapter_settings settings = {.workers = &f.workers, .sink = &f.sink.sink, .generation = f.generation};
 
     fake_sink_init(&f.sink);
     fake_sink_hold(&f.sink);

@@ -199,9 +199,12 @@ err broker_reserve(struct shard *shard, const struct message *message, struct br
 {
     struct broker *b = shard->broker;
     size_t bytes = message_size(message);
+    const struct broker_limits *limits = broker_limits(shard);
     struct broker_room room = {0};
 
     ASSERT_ON(shard->worker);
+    if (message->retain && !retained_may_set(&shard->retained, message, limits->retained_messages, limits->retained_bytes))
+        return E_LIMIT;
     for (unsigned i = 0; i < b->workers->n; i++) {
         struct shard *to = &b->shards[i];
 

@@ -25,6 +25,9 @@ struct broker_limits {
     uint32_t queued_messages; /* per session */
     uint32_t queued_bytes;    /* per session */
     uint16_t in_flight;       /* messages to one client that wait for its acknowledgement */
+    uint32_t sessions;        /* of all workers, in equal parts; 0: no bound */
+    uint32_t retained_messages;
+    uint64_t retained_bytes; /* of both, 0: no bound */
 };
 
 struct broker_hooks {
@@ -53,14 +56,15 @@ struct broker_room {
     uint64_t workers; /* a bit for each that may want it */
 };
 
-/* Finds room with all who may want the message. E_AGAIN: some worker has none; nothing was reserved. */
+/* Finds room with all who may want the message. E_AGAIN: some worker has none; nothing was reserved. E_LIMIT: it is to be
+ * retained, and there are as many retained messages as there may be. */
 MUST_USE err broker_reserve(struct shard *shard, const struct message *message, struct broker_room *out_room);
 
 /* Delivers to all matching subscribers, stores a retained message (an empty payload deletes it), and sets message->sequence.
  * Borrows the reference; uses the room up. */
 void broker_deliver(struct shard *shard, struct message *message, const struct broker_room *room);
 
-/* Both: for those who have nothing to do in between. E_AGAIN: as above; nobody got anything. */
+/* Both: for those who have nothing to do in between. E_AGAIN, E_LIMIT: as above; nobody got anything. */
 MUST_USE err broker_publish(struct shard *shard, struct message *message);
 
 /* broker_publish() of a message that is followed by `t`, which tracker_start() has made ready: `t->is_decided` says whether all

@@ -130,6 +130,9 @@ static const struct broker_limits fixture_limits = {
     .queued_messages = 10,
     .queued_bytes = 10000,
     .in_flight = 3,
+    .sessions = 60,
+    .retained_messages = 30,
+    .retained_bytes = 20000,
 };
 
 static inline void fixture_open(unsigned workers, size_t mailbox_bytes, const struct broker_limits *limits)

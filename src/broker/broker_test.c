@@ -111,6 +111,35 @@ static void an_empty_payload_deletes_and_is_delivered(void **state)
     assert_int_equal(cl.n_sent, 2);
 }
 
+static void retained_messages_are_bounded(void **state)
+{
+    static char big[20000];
+    struct message_fields f = {.topic = "more", .payload = "x", .retain = true};
+    struct client cl;
+    char topic[FIXTURE_TEXT];
+
+    (void)state;
+    memset(big, 'x', sizeof big - 1);
+    CONNECT(&cl, "c");
+    SUBSCRIBE(&cl, "more");
+    for (uint32_t i = 0; i < fixture_limits.retained_messages; i++) {
+        snprintf(topic, sizeof topic, "r/%u", i);
+        PUBLISH(topic, "x", .retain = true);
+        (void)deliver_mail(1);
+    }
+    assert_int_equal(publish_from(0, f), E_LIMIT);
+    assert_int_equal(cl.n_sent, 0);
+    assert_int_equal(publish_from(0, (struct message_fields){.topic = "more", .payload = "x"}), E_OK);
+    PUBLISH("r/3", "y", .retain = true); /* a topic that is there may change */
+    (void)deliver_mail(1);
+    assert_int_equal(publish_from(0, (struct message_fields){.topic = "r/3", .payload = big, .retain = true}), E_LIMIT);
+    PUBLISH("r/4", "", .retain = true);
+    (void)deliver_mail(1);
+    assert_int_equal(publish_from(0, f), E_LIMIT); /* the deletion is still remembered */
+    pass_ms(10000);
+    assert_int_equal(publish_from(0, f), E_OK);
+}
+
 static void tenants_do_not_see_each_other(void **state)
 {
     struct client a, b;
@@ -261,6 +290,7 @@ int main(void)
         FIXTURE_TEST(without_room_nobody_gets_anything),
         FIXTURE_TEST(every_worker_keeps_retained_messages),
         FIXTURE_TEST(an_empty_payload_deletes_and_is_delivered),
+        FIXTURE_TEST(retained_messages_are_bounded),
         FIXTURE_TEST(tenants_do_not_see_each_other),
         FIXTURE_TEST(the_home_of_a_device_does_not_depend_on_its_client_id),
         FIXTURE_TEST(what_was_reserved_is_delivered),

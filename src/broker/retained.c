@@ -121,6 +121,21 @@ err retained_set(struct retained *r, struct message *m)
     return E_OK;
 }
 
+bool retained_may_set(const struct retained *r, const struct message *m, size_t max_messages, size_t max_bytes)
+{
+    const struct topic_node *node;
+    const struct held *held;
+    size_t n = r->n_messages + r->n_deleted + 1, bytes = r->bytes + message_size(m);
+
+    if ((max_messages == 0 || n <= max_messages) && (max_bytes == 0 || bytes <= max_bytes))
+        return true;
+    node = topic_tree_find(&r->tree, m->tenant, m->topic);
+    held = node ? node->value : NULL;
+    if (!held)
+        return false;
+    return m->payload.n == 0 || max_bytes == 0 || bytes - message_size(held->message) <= max_bytes;
+}
+
 struct lookup {
     uint64_t now_ms;
     retained_visit visit;

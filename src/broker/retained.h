@@ -4,6 +4,7 @@
  * forgotten then. One thread. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -24,6 +25,10 @@ void retained_fini(struct retained *r);
 
 /* Stores, replaces, or with an empty payload deletes, unless what is there is newer. Takes a reference of its own. E_NOMEM. */
 MUST_USE err retained_set(struct retained *r, struct message *m);
+
+/* Whether a set stays within the bounds (0: none), deletions counted as long as they are remembered. An estimate: sets of other
+ * workers may be on their way. */
+bool retained_may_set(const struct retained *r, const struct message *m, size_t max_messages, size_t max_bytes);
 
 typedef void (*retained_visit)(void *context, struct message *m);
 

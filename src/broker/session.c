@@ -241,6 +241,14 @@ static struct session *take_over(struct session *ss, bool clean_start)
     return ss;
 }
 
+/* The worker's part of the limit. */
+static bool has_room(const struct shard *shard)
+{
+    uint32_t limit = broker_limits(shard)->sessions, n_workers = shard->worker->all->n;
+
+    return limit == 0 || shard->sessions.n_entries < (limit + n_workers - 1) / n_workers;
+}
+
 static uint16_t smaller(uint16_t a, uint16_t b)
 {
     return a < b ? a : b;
@@ -256,7 +264,7 @@ struct session *session_attach(struct shard *shard, const struct session_request
     if (ss)
         ss = take_over(ss, request->clean_start);
     *out_present = ss != NULL;
-    if (!ss)
+    if (!ss && has_room(shard))
         ss = session_new(shard, request, hash);
     if (!ss) {
         principal_release(&principal);

@@ -88,7 +88,8 @@ struct session_request {
 
 /* Finds or makes the session and links it. One that is linked already is taken over: its old link is told and its will
  * published unless the will's delay outlives the takeover [MQTT-3.1.4-3, 3.1.3-9]. With clean_start an old one ends first
- * [MQTT-3.1.2-4]. `*out_present` is the CONNACK's Session Present. NULL: no memory. What waits is sent by session_pump(),
+ * [MQTT-3.1.2-4]. `*out_present` is the CONNACK's Session Present. NULL: no memory, or as many
+ * sessions as there may be. What waits is sent by session_pump(),
  * to be called once the CONNACK is out. */
 struct session *session_attach(struct shard *shard, const struct session_request *request, struct link *link, bool *out_present)
     __attribute__((warn_unused_result));

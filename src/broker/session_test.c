@@ -154,6 +154,27 @@ static void without_memory_a_session_is_not_made(void **state)
     assert_int_equal(n_sessions(), 0);
 }
 
+static void sessions_are_bounded_and_one_that_is_there_is_resumed(void **state)
+{
+    struct session_request request = {.principal = {&tenant_a, NULL}, .client_id = STR("more")};
+    struct client cl;
+    char id[FIXTURE_TEXT];
+
+    (void)state;
+    for (uint32_t i = 0; i < fixture_limits.sessions / FIXTURE_WORKERS; i++) {
+        snprintf(id, sizeof id, "c%u", i);
+        connect_on(0, &cl, (struct connect_fields){.id = id, .expiry_s = 10});
+        lose(&cl);
+    }
+    assert_null(session_attach(shard_at(0), &request, &cl.link, &cl.is_present));
+    CONNECT(&cl, "c7", .expiry_s = 10);
+    assert_true(cl.is_present);
+    lose(&cl);
+    CONNECT(&cl, "c7", .clean_start = true); /* one ends, one begins */
+    lose(&cl);
+    CONNECT(&cl, "more");
+}
+
 /* --- wills --- */
 
 static void a_will_is_published_when_it_is_due(void **state)
@@ -357,6 +378,7 @@ int main(void)
         FIXTURE_TEST(the_second_connection_takes_the_session_over),
         FIXTURE_TEST(a_session_without_expiry_ends_by_the_takeover),
         FIXTURE_TEST(without_memory_a_session_is_not_made),
+        FIXTURE_TEST(sessions_are_bounded_and_one_that_is_there_is_resumed),
         FIXTURE_TEST(a_will_is_published_when_it_is_due),
         FIXTURE_TEST(a_delayed_will_is_dropped_when_the_client_comes_back),
         FIXTURE_TEST(a_will_reaches_its_own_session),

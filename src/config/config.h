@@ -160,6 +160,9 @@ struct config_limits {
     uint64_t output_bytes; /* waiting to be sent, per connection */
     uint64_t session_queued_messages;
     uint64_t session_queued_bytes;
+    uint64_t sessions; /* of the process, connected or not */
+    uint64_t retained_messages;
+    uint64_t retained_bytes;
     uint64_t connect_timeout_ms;    /* from accept to a complete CONNECT */
     uint64_t keep_alive_maximum_ms; /* 0: none; whole seconds */
     uint64_t max_connections;       /* of the process; 0: none */

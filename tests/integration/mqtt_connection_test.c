@@ -396,6 +396,43 @@ static void a_subscriber_that_does_not_read_is_bounded(void **state)
     mqtt_peer_close(&fast);
 }
 
+static void sessions_and_retained_messages_are_bounded(void **state)
+{
+    struct mqtt_peer_publish m = {.topic = "r/1", .payload = "x", .qos = 1, .packet_id = 1, .retain = true};
+    struct mqtt_peer first, old, second;
+    struct buf all = {0};
+    char id[MQTT_RIG_ID];
+
+    (void)state;
+    open_with("limits.sessions=2", "limits.retained_messages=1"); /* one session for each worker */
+    mqtt_rig_id(&r, 0, id);
+    connect_as(&first, 0, 5, id);
+    mqtt_rig_accept(&r, 0, &second);
+    mqtt_peer_put_connect(&all, &(struct mqtt_peer_connect){.version = 5});
+    mqtt_peer_send_bytes(&second, buf_str(&all));
+    buf_free(&all, MEM_TEST);
+    mqtt_peer_expect(&second, "20 03 00 97 00");
+    mqtt_peer_expect_end(&second);
+    mqtt_rig_id(&r, 1, id);
+    connect_as(&old, 1, 4, id);
+    mqtt_peer_publish(&first, &m);
+    mqtt_peer_expect(&first, "40 02 00 01");
+    turn(2);
+    m.topic = "r/2";
+    mqtt_peer_publish(&first, &m);
+    mqtt_peer_expect(&first, "40 03 00 01 97");
+    m.qos = 2;
+    mqtt_peer_publish(&first, &m);
+    mqtt_peer_expect(&first, "50 03 00 01 97");
+    m.qos = 0;
+    mqtt_peer_publish(&first, &m);
+    mqtt_peer_expect_nothing(&first);
+    m.qos = 1;
+    mqtt_peer_publish(&old, &m);
+    mqtt_peer_expect_end(&old);
+    mqtt_peer_close(&first);
+}
+
 static void a_packet_over_the_limit_closes(void **state)
 {
     struct mqtt_peer p;
@@ -563,6 +600,7 @@ int main(void)
         TEST(a_drain_without_connections_is_done_at_once),
         TEST_AS_IT_IS(answers_to_a_client_that_does_not_read_are_bounded),
         TEST_AS_IT_IS(a_subscriber_that_does_not_read_is_bounded),
+        TEST_AS_IT_IS(sessions_and_retained_messages_are_bounded),
         TEST_AS_IT_IS(a_packet_over_the_limit_closes),
         TEST(a_subscription_finds_a_retained_message_acknowledged_before_it),
         TEST(a_client_that_goes_at_the_barrier_is_forgotten),

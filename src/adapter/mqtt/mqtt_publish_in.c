@@ -125,18 +125,18 @@ static enum handle publish_plain(struct mqtt_conn *c, const struct mqtt_publish 
         e = session_add_incoming(c->ss, publish->packet_id);
     if (e == E_OK)
         e = broker_reserve(c->mw->shard, m, &room);
-    if (e == E_AGAIN && publish->qos == 2)
+    if ((e == E_AGAIN || e == E_LIMIT) && publish->qos == 2)
         (void)session_remove_incoming(c->ss, publish->packet_id);
     if (e == E_OK) {
         mqtt_metrics_in(MQTT_ROUTE_MQTT);
         deliver(c, publish, m, &room);
     } else if (e == E_AGAIN && publish->qos) {
         handled = mqtt_publish_in_wait(c);
-    } else if (e == E_AGAIN) {
+    } else if (publish->qos == 0 && e != E_NOMEM) {
         mqtt_metrics_in(MQTT_ROUTE_MQTT);
         mqtt_metrics_refused(MQTT_ROUTE_MQTT, MQTT_REFUSED_OVERLOADED, 0);
     } else {
-        handled = refuse(c, publish, MQTT_REFUSED_NO_MEMORY);
+        handled = refuse(c, publish, e == E_LIMIT ? MQTT_REFUSED_OVERLOADED : MQTT_REFUSED_NO_MEMORY);
     }
     message_unref(m);
     return handled;

@@ -11,6 +11,9 @@ struct broker_limits mqtt_reload_broker_limits(const struct config *config)
         .queued_messages = (uint32_t)config->limits.session_queued_messages,
         .queued_bytes = (uint32_t)config->limits.session_queued_bytes,
         .in_flight = (uint16_t)config->limits.receive_maximum,
+        .sessions = (uint32_t)config->limits.sessions,
+        .retained_messages = (uint32_t)config->limits.retained_messages,
+        .retained_bytes = config->limits.retained_bytes,
     };
 }
 
