@@ -217,7 +217,7 @@ err broker_reserve(struct shard *shard, const struct message *message, struct br
         for (unsigned j = 0; j < i; j++)
             if (room.workers >> j & 1)
                 mailbox_release(&b->shards[j].worker->loop.mailbox, bytes);
-        return E_AGAIN;
+        return bytes > to->worker->loop.mailbox.limit_bytes ? E_LIMIT : E_AGAIN; /* waiting would not help */
     }
     *out_room = room;
     return E_OK;

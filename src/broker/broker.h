@@ -57,7 +57,7 @@ struct broker_room {
 };
 
 /* Finds room with all who may want the message. E_AGAIN: some worker has none; nothing was reserved. E_LIMIT: it is to be
- * retained, and there are as many retained messages as there may be. */
+ * retained, and there are as many retained messages as there may be; or it is larger than any mailbox. */
 MUST_USE err broker_reserve(struct shard *shard, const struct message *message, struct broker_room *out_room);
 
 /* Delivers to all matching subscribers, stores a retained message (an empty payload deletes it), and sets message->sequence.

@@ -19,7 +19,7 @@ enum broker_metric {
     BROKER_SESSIONS,
     BROKER_SUBSCRIPTIONS,
     BROKER_TAKEOVERS,
-    BROKER_OVERDUE, /* closed because they acknowledged nothing for too long */
+    BROKER_OVERDUE,       /* closed because they acknowledged nothing for too long */
     BROKER_RETAINED_LOST, /* a worker had no memory for it */
     BROKER_METRICS,
 };

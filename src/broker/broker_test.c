@@ -79,6 +79,23 @@ static void without_room_nobody_gets_anything(void **state)
     }
 }
 
+static void a_message_larger_than_any_mailbox_is_refused(void **state)
+{
+    static char big[FIXTURE_MAILBOX_BYTES];
+    struct client here, there;
+
+    (void)state;
+    memset(big, 'x', sizeof big - 1);
+    connect_on(0, &here, (struct connect_fields){.id = "here"});
+    SUBSCRIBE(&here, "t");
+    assert_int_equal(publish_from(0, (struct message_fields){.topic = "t", .payload = big}), E_OK); /* nobody else wants it */
+    connect_on(1, &there, (struct connect_fields){.id = "there"});
+    SUBSCRIBE(&there, "t");
+    assert_int_equal(publish_from(0, (struct message_fields){.topic = "t", .payload = big}), E_LIMIT);
+    assert_int_equal(here.n_sent, 1);
+    assert_int_equal(reserved(1), 0);
+}
+
 static void every_worker_keeps_retained_messages(void **state)
 {
     struct client there;
@@ -288,6 +305,7 @@ int main(void)
         FIXTURE_TEST(a_worker_that_does_not_want_it_gets_no_mail),
         FIXTURE_TEST(order_is_kept_between_two_workers),
         FIXTURE_TEST(without_room_nobody_gets_anything),
+        FIXTURE_TEST(a_message_larger_than_any_mailbox_is_refused),
         FIXTURE_TEST(every_worker_keeps_retained_messages),
         FIXTURE_TEST(an_empty_payload_deletes_and_is_delivered),
         FIXTURE_TEST(retained_messages_are_bounded),

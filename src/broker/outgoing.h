@@ -23,9 +23,9 @@ struct outgoing {
     struct list link;
     struct message *message;
     struct tracker *tracker; /* NULL: nobody follows it, or it was told what came of it */
-    uint32_t *more_ids; /* the subscription identifiers, when there is more than one; owned */
-    uint32_t id;        /* the only one */
-    uint32_t serial;    /* how many packet identifiers the session had given out before */
+    uint32_t *more_ids;      /* the subscription identifiers, when there is more than one; owned */
+    uint32_t id;             /* the only one */
+    uint32_t serial;         /* how many packet identifiers the session had given out before */
     uint16_t n_ids;
     uint16_t packet_id;
     uint8_t qos;

@@ -69,9 +69,9 @@ struct session {
     uint32_t n_tracked;      /* messages that somebody follows (tracker.h) and that the client has not acknowledged */
     uint32_t ack_timeout_ms; /* how long its silence about them is borne */
     uint32_t answered_ms;    /* low bits of when it acknowledged something last, or had nothing to */
-    uint8_t origin;   /* the adapter's own, for the hook that publishes wills */
-    bool is_large;    /* not from the slab: the client id did not fit */
-    bool was_resumed; /* by its present link */
+    uint8_t origin;          /* the adapter's own, for the hook that publishes wills */
+    bool is_large;           /* not from the slab: the client id did not fit */
+    bool was_resumed;        /* by its present link */
     char client_id[];
 };
 

@@ -447,6 +447,48 @@ static void a_packet_over_the_limit_closes(void **state)
 
 /* --- subscriptions over workers --- */
 
+/* The subscriber's worker stands still; its mailbox takes 64 KiB. */
+static void a_publisher_waits_for_room_in_another_workers_mailbox(void **state)
+{
+    static char payload[4001];
+    struct mqtt_peer publisher, subscriber;
+    char here[MQTT_RIG_ID], there[MQTT_RIG_ID];
+    int64_t waits = mqtt_rig_metric("millrace_mqtt_waits_total", NULL);
+    struct buf all = {0};
+    size_t sent = 0;
+
+    (void)state;
+    memset(payload, 'x', sizeof payload - 1);
+    mqtt_rig_id(&r, 0, here);
+    mqtt_rig_id(&r, 1, there);
+    connect_as(&publisher, 0, 4, here);
+    connect_as(&subscriber, 1, 4, there);
+    mqtt_peer_subscribe(&subscriber, "a", 1);
+    for (uint16_t id = 1; id <= 40; id++) {
+        snprintf(payload, 8, "%06u", id);
+        payload[6] = 'x';
+        mqtt_peer_put_publish(&all, 4,
+                              &(struct mqtt_peer_publish){.topic = "a", .payload = payload, .qos = 1, .packet_id = id});
+    }
+    for (int i = 0; i < 10; i++) {
+        sent += mqtt_peer_try_send(&publisher, str_from_offset(buf_str(&all), sent));
+        loop_turn(&r.workers.list[0].loop, 0);
+    }
+    assert_true(mqtt_rig_metric("millrace_mqtt_waits_total", NULL) > waits);
+    mqtt_peer_send_bytes(&publisher, str_from_offset(buf_str(&all), sent));
+    for (uint16_t id = 1; id <= 40; id++) {
+        struct mqtt_peer_publish m = {.topic = "a", .payload = payload, .qos = 1, .packet_id = id};
+
+        snprintf(payload, 8, "%06u", id);
+        payload[6] = 'x';
+        mqtt_peer_expect_publish(&subscriber, &m);
+        assert_int_equal(mqtt_peer_skip(&publisher), 0x40);
+    }
+    buf_free(&all, MEM_TEST);
+    mqtt_peer_close(&publisher);
+    mqtt_peer_close(&subscriber);
+}
+
 /* The retained message is acknowledged to its publisher before it has reached the other worker's index. */
 static void a_subscription_finds_a_retained_message_acknowledged_before_it(void **state)
 {
@@ -602,6 +644,7 @@ int main(void)
         TEST_AS_IT_IS(a_subscriber_that_does_not_read_is_bounded),
         TEST_AS_IT_IS(sessions_and_retained_messages_are_bounded),
         TEST_AS_IT_IS(a_packet_over_the_limit_closes),
+        TEST(a_publisher_waits_for_room_in_another_workers_mailbox),
         TEST(a_subscription_finds_a_retained_message_acknowledged_before_it),
         TEST(a_client_that_goes_at_the_barrier_is_forgotten),
         TEST(a_subscribe_with_a_user_property_alone_gives_no_identifier),
