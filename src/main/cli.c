@@ -62,6 +62,14 @@ static err set_http(struct cli *cli, const char *value, struct errinfo *ei)
     return E_OK;
 }
 
+static err add_property(struct cli *cli, const char *value, struct errinfo *ei)
+{
+    if (cli->explain.n_properties == CLI_MAX_PROPERTIES)
+        return errinfo_set(ei, E_LIMIT, "too many user properties (at most %d)", CLI_MAX_PROPERTIES);
+    cli->explain.properties[cli->explain.n_properties++] = value;
+    return E_OK;
+}
+
 static err apply_flag(struct cli *cli, const struct cli_flag_row *flag, const char *value, struct errinfo *ei)
 {
     switch (flag->kind) {
@@ -71,6 +79,14 @@ static err apply_flag(struct cli *cli, const struct cli_flag_row *flag, const ch
         return add_setting(cli, value, ei);
     case CLI_FLAG_HTTP:
         return set_http(cli, value, ei);
+    case CLI_FLAG_PROPERTY:
+        return add_property(cli, value, ei);
+    case CLI_FLAG_TEXT:
+        memcpy((char *)&cli->explain + flag->offset, &value, sizeof value);
+        break;
+    case CLI_FLAG_RETAIN:
+        cli->explain.retain = true;
+        break;
     case CLI_FLAG_CONFIG:
         cli->config_file = value;
         break;
@@ -164,10 +180,28 @@ static err check_sources(const struct cli *cli, struct errinfo *ei)
 {
     if (cli->command == CLI_HELP || cli->prints_docs)
         return E_OK;
+    if (cli->command == CLI_EXPLAIN && !cli->explain.client)
+        return errinfo_set(ei, E_INVAL, "which client? --client ID");
+    if (cli->command == CLI_EXPLAIN && !cli->explain.topic)
+        return errinfo_set(ei, E_INVAL, "which topic? --topic TOPIC");
     if (cli->is_dev && cli->config_file)
         return errinfo_set(ei, E_INVAL, "--dev and --config exclude each other");
     if (!cli->is_dev && !cli->config_file && cli->setting_count == 0)
         return errinfo_set(ei, E_INVAL, "which configuration? -c FILE, or --dev to try it out");
+    return E_OK;
+}
+
+/* The second word of a command that has one; a request for help may stand in its place. */
+static err read_object(enum cli_command command, struct arguments *args, struct errinfo *ei)
+{
+    const char *object = cli_command_table[command].object;
+
+    if (!object || (args->left > 0 && is_word(*args->next, "--help", "-h")))
+        return E_OK;
+    if (args->left == 0 || strcmp(*args->next, object) != 0)
+        return errinfo_set(ei, E_INVAL, "%s what? %s", cli_command_table[command].name, cli_command_table[command].usage);
+    args->next++;
+    args->left--;
     return E_OK;
 }
 
@@ -188,6 +222,8 @@ err cli_parse(int argc, char *const *argv, struct cli *out_cli, struct errinfo *
     e = find_command(*args.next, &out_cli->command, ei);
     args.next++;
     args.left--;
+    if (e == E_OK)
+        e = read_object(out_cli->command, &args, ei);
     while (e == E_OK && args.left > 0 && out_cli->command != CLI_HELP)
         e = read_flag(out_cli, &args, ei);
     return e == E_OK ? check_sources(out_cli, ei) : e;

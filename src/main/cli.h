@@ -17,7 +17,18 @@ enum cli_command {
     CLI_VERSION, /* print cli_print_version() and exit 0 */
     CLI_SERVE,
     CLI_CHECK,
+    CLI_EXPLAIN,
     CLI_COMMANDS,
+};
+
+enum { CLI_MAX_PROPERTIES = 32 };
+
+/* What `explain publish` is asked about; NULL: not given. */
+struct cli_explain {
+    const char *client, *user, *topic, *qos, *payload, *content_type, *listener, *output;
+    const char *properties[CLI_MAX_PROPERTIES]; /* NAME=VALUE */
+    size_t n_properties;
+    bool retain;
 };
 
 /* All-zero is valid. Texts are borrowed from argv, which is never freed. */
@@ -29,6 +40,7 @@ struct cli {
     bool prints_docs;
     const char *config_file;  /* NULL: none */
     const char *http_address; /* accepted and checked for a later version; nothing listens there */
+    struct cli_explain explain;
     struct config_setting settings[CLI_MAX_SETTINGS];
     size_t setting_count;
     char *owned[CLI_MAX_SETTINGS]; /* those of the settings that were put together here */

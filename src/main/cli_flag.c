@@ -2,16 +2,22 @@
 
 #include "base/check.h"
 
-enum { SERVE = 1u << CLI_SERVE, CHECK = 1u << CLI_CHECK, BOTH = SERVE | CHECK };
+enum { SERVE = 1u << CLI_SERVE, CHECK = 1u << CLI_CHECK, EXPLAIN = 1u << CLI_EXPLAIN, BOTH = SERVE | CHECK | EXPLAIN };
+
+#define KEPT_IN(member) .kind = CLI_FLAG_TEXT, .commands = EXPLAIN, .offset = offsetof(struct cli_explain, member)
 
 const struct cli_command_row cli_command_table[CLI_COMMANDS] = {
-    [CLI_SERVE] = {"serve", "serve devices until SIGTERM or SIGINT", "millrace serve (-c FILE | --dev) [FLAGS]",
+    [CLI_SERVE] = {"serve", "serve devices until SIGTERM or SIGINT", "millrace serve (-c FILE | --dev) [FLAGS]", NULL,
                    "Runs what the configuration says: devices connect, their messages are written to Kafka, and each is\n"
                    "acknowledged when Kafka has it. SIGTERM stops in order: nothing that was acknowledged is lost.\n"},
     [CLI_CHECK] =
-        {"check", "say whether a configuration is good", "millrace check (-c FILE | --dev) [FLAGS]",
+        {"check", "say whether a configuration is good", "millrace check (-c FILE | --dev) [FLAGS]", NULL,
          "Prints OK and exits 0, or prints every error as FILE:LINE: MESSAGE to stderr and exits 1. Opens no port and\n"
          "asks no server.\n"},
+    [CLI_EXPLAIN] = {"explain", "say where a publish would go",
+                     "millrace explain publish (-c FILE | --dev) --client ID --topic TOPIC [FLAGS]", "publish",
+                     "Says which Kafka topics, keys, partitions and headers a publish would get and when it would be\n"
+                     "acknowledged, or why it would be refused. Exits 0 when it would be taken, 1 when not. Sends nothing.\n"},
 };
 
 const struct cli_flag_row cli_flag_table[] = {
@@ -73,9 +79,26 @@ const struct cli_flag_row cli_flag_table[] = {
      .commands = BOTH,
      .value = "PATH=VALUE",
      .help = "set any option of the configuration; can be given again and outranks the file"},
+    {.name = "--client", KEPT_IN(client), .value = "ID", .help = "the client id of the sender"},
+    {.name = "--user",
+     KEPT_IN(user),
+     .value = "NAME",
+     .help = "the user name it logs in with, as in sensor-1@demo; without one it is anonymous"},
+    {.name = "--topic", KEPT_IN(topic), .value = "TOPIC", .help = "the topic it publishes to"},
+    {.name = "--qos", KEPT_IN(qos), .value = "QOS", .help = "0, 1 or 2 (1)"},
+    {.name = "--payload", KEPT_IN(payload), .value = "TEXT", .help = "the payload; empty without it"},
+    {.name = "--content-type", KEPT_IN(content_type), .value = "TYPE", .help = "MQTT 5's Content Type"},
+    {.name = "--property",
+     .kind = CLI_FLAG_PROPERTY,
+     .commands = EXPLAIN,
+     .value = "NAME=VALUE",
+     .help = "a user property of MQTT 5; can be given again"},
+    {.name = "--retain", .kind = CLI_FLAG_RETAIN, .commands = EXPLAIN, .help = "with the retain flag"},
+    {.name = "--listener", KEPT_IN(listener), .value = "N", .help = "the listener it connects to, counted from 0 (0)"},
+    {.name = "--output", .letter = 'o', KEPT_IN(output), .value = "FORMAT", .help = "text or json (text)"},
     {.name = "--no-secrets",
      .kind = CLI_FLAG_NO_SECRETS,
-     .commands = CHECK,
+     .commands = CHECK | EXPLAIN,
      .help = "do not look up file: and env: references, which may not exist on this machine"},
     {.name = "--print-docs",
      .is_hidden = true,

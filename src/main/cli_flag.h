@@ -10,6 +10,7 @@ struct cli_command_row {
     const char *name;    /* as typed; NULL: not a command of its own */
     const char *summary; /* one line */
     const char *usage;
+    const char *object;      /* a second word that must follow, or NULL */
     const char *description; /* paragraphs of the help */
 };
 
@@ -22,6 +23,9 @@ enum cli_flag_kind {
     CLI_FLAG_NO_SECRETS,
     CLI_FLAG_PRINT_DOCS,
     CLI_FLAG_HELP,
+    CLI_FLAG_TEXT,     /* kept in struct cli_explain, at `offset` */
+    CLI_FLAG_PROPERTY, /* can be given again */
+    CLI_FLAG_RETAIN,
 };
 
 struct cli_flag_row {
@@ -33,6 +37,7 @@ struct cli_flag_row {
     const char *value; /* what its value is called; NULL: it takes none */
     const char *path;  /* of CLI_FLAG_SETTING */
     const char *with;  /* another setting that comes with it, or NULL */
+    size_t offset;     /* of CLI_FLAG_TEXT */
     const char *help;
 };
 

@@ -3,6 +3,7 @@
 
 #include "main/check_config.h"
 #include "main/cli.h"
+#include "main/explain.h"
 #include "main/serve.h"
 
 static int help(const struct cli *cli)
@@ -19,10 +20,8 @@ static int version(const struct cli *cli)
 }
 
 static int (*const commands[CLI_COMMANDS])(const struct cli *cli) = {
-    [CLI_HELP] = help,
-    [CLI_VERSION] = version,
-    [CLI_SERVE] = serve_run,
-    [CLI_CHECK] = check_config_run,
+    [CLI_HELP] = help,           [CLI_VERSION] = version, [CLI_SERVE] = serve_run, [CLI_CHECK] = check_config_run,
+    [CLI_EXPLAIN] = explain_run,
 };
 
 int main(int argc, char **argv)

@@ -8,19 +8,6 @@
 /* config's properties are pairs of views, which is the layout device_defaults asks for. */
 static_assert(sizeof(struct config_property) == 2 * sizeof(struct str), "a property is a name and a value");
 
-/* A device's publish, from a client or from a will. */
-struct device_publish {
-    struct mqtt_worker *mw;
-    const struct principal *principal;
-    const struct device_topic *topic;
-    struct str address, payload;
-    struct str content_type;
-    uint8_t qos;
-    bool retain;
-    struct property_bag bag;
-    char scratch[PROPERTY_BAG_SCRATCH_BYTES];
-};
-
 static enum mqtt_route route_of(enum device_endpoint endpoint)
 {
     static const enum mqtt_route routes[DEVICE_ENDPOINTS] = {
@@ -52,7 +39,7 @@ static bool refusal_of_status(int status, enum mqtt_refusal *out_why)
 }
 
 /* Who the message is about and whether the sender may speak for it. False: `*out_why` says why not. */
-static bool authorise(const struct device_publish *p, struct registration *out, enum mqtt_refusal *out_why)
+static bool authorise(const struct mqtt_device_publish *p, struct registration *out, enum mqtt_refusal *out_why)
 {
     const struct principal *who = p->principal;
     struct str tenant = who->tenant->id, sender = who->device ? who->device->id : (struct str){0};
@@ -64,9 +51,9 @@ static bool authorise(const struct device_publish *p, struct registration *out, 
     if (!who->device)
         return false; /* anonymous clients have plain topics only */
     if (p->topic->device.n == 0 || str_equal(p->topic->device, sender))
-        assertion = registry_assert(mqtt_registry(p->mw), tenant, sender, (struct str){0}, out);
+        assertion = registry_assert(p->registry, tenant, sender, (struct str){0}, out);
     else
-        assertion = registry_assert(mqtt_registry(p->mw), tenant, p->topic->device, sender, out);
+        assertion = registry_assert(p->registry, tenant, p->topic->device, sender, out);
     if (assertion == REGISTRY_ASSERTED)
         return true;
     if (!refusal_of_status(registry_assertion_status(assertion), out_why))
@@ -79,7 +66,7 @@ static struct device_defaults defaults_of(const struct config_properties *proper
     return (struct device_defaults){(const struct str *)(const void *)properties->items, properties->count};
 }
 
-static enum device_fault build(const struct device_publish *p, const struct registration *registration,
+static enum device_fault build(const struct mqtt_device_publish *p, const struct registration *registration,
                                struct device_record *out_record)
 {
     const struct config_tenant_limits *bounds = registration->tenant->limits;
@@ -103,16 +90,12 @@ static enum device_fault build(const struct device_publish *p, const struct regi
         .limits = &limits,
         .creation_time_ms = loop_wall_ms(),
     };
-    enum device_fault fault = device_record_build(&message, out_record);
 
-    if (fault == DEVICE_FAULT_NONE)
-        out_record->record.topic = mqtt_worker_topic(p->mw, registration->tenant->id, p->topic->endpoint);
-    return fault;
+    return device_record_build(&message, out_record);
 }
 
-/* All that can be refused without Kafka. False: `*out_why` says why. The bag is read first, since it says what to do then. */
-static bool prepare(struct device_publish *p, enum device_fault fault, struct device_record *out_record,
-                    enum mqtt_refusal *out_why)
+bool mqtt_device_prepare(struct mqtt_device_publish *p, enum device_fault fault, struct device_record *out_record,
+                         enum mqtt_refusal *out_why)
 {
     struct registration registration;
     enum device_fault bag_fault = property_bag_parse(p->topic->bag, p->scratch, sizeof p->scratch, &p->bag);
@@ -137,7 +120,8 @@ static bool prepare(struct device_publish *p, enum device_fault fault, struct de
 }
 
 /* Gives the record to Kafka with a place for the answer. */
-static enum handle submit(struct mqtt_conn *c, const struct device_publish *p, const struct record *record, uint16_t packet_id)
+static enum handle submit(struct mqtt_conn *c, const struct mqtt_device_publish *p, const struct record *record,
+                          uint16_t packet_id)
 {
     enum mqtt_route route = route_of(p->topic->endpoint);
     struct mqtt_pending *pending = mqtt_pending_new(c, route, p->qos, packet_id, p->bag.on_error);
@@ -169,11 +153,11 @@ static enum handle submit(struct mqtt_conn *c, const struct device_publish *p, c
 enum handle mqtt_device_publish(struct mqtt_conn *c, const struct mqtt_publish *publish, struct str address,
                                 const struct device_topic *topic, enum device_fault fault)
 {
-    struct device_publish p;
+    struct mqtt_device_publish p;
     struct device_record record;
     enum mqtt_refusal why;
 
-    p.mw = c->mw;
+    p.registry = mqtt_registry(c->mw);
     p.principal = &c->ss->principal;
     p.topic = topic;
     p.address = address;
@@ -182,7 +166,7 @@ enum handle mqtt_device_publish(struct mqtt_conn *c, const struct mqtt_publish *
     p.retain = publish->retain;
     p.content_type = mqtt_property_has(&publish->properties, MQTT_PROPERTY_CONTENT_TYPE) ? publish->properties.content_type
                                                                                          : (struct str){0};
-    if (!prepare(&p, fault, &record, &why)) {
+    if (!mqtt_device_prepare(&p, fault, &record, &why)) {
         mqtt_metrics_in(route_of(topic->endpoint));
         mqtt_pending_refuse(c, route_of(topic->endpoint), publish->qos, publish->packet_id, p.bag.on_error, why);
         return HANDLE_DONE;
@@ -192,6 +176,7 @@ enum handle mqtt_device_publish(struct mqtt_conn *c, const struct mqtt_publish *
         mqtt_pending_refuse(c, route_of(topic->endpoint), 2, publish->packet_id, p.bag.on_error, MQTT_REFUSED_NO_MEMORY);
         return HANDLE_DONE;
     }
+    record.record.topic = mqtt_worker_topic(c->mw, p.principal->tenant->id, topic->endpoint);
     return submit(c, &p, &record.record, publish->packet_id);
 }
 
@@ -199,8 +184,8 @@ void mqtt_device_publish_will(struct mqtt_worker *mw, const struct principal *pr
                               const struct device_topic *topic, enum device_fault fault)
 {
     enum mqtt_route route = route_of(topic->endpoint);
-    struct device_publish p = {
-        .mw = mw,
+    struct mqtt_device_publish p = {
+        .registry = mqtt_registry(mw),
         .principal = principal,
         .topic = topic,
         .address = will->topic,
@@ -214,10 +199,11 @@ void mqtt_device_publish_will(struct mqtt_worker *mw, const struct principal *pr
     err e;
 
     mqtt_metrics_in(route);
-    if (!prepare(&p, fault, &record, &why)) {
+    if (!mqtt_device_prepare(&p, fault, &record, &why)) {
         mqtt_metrics_refused(route, why, 0);
         return;
     }
+    record.record.topic = mqtt_worker_topic(mw, principal->tenant->id, topic->endpoint);
     pending = mqtt_pending_new_will(mw, route);
     e = sink_submit(mw->adapter->settings.sink, &record.record, &pending->delivery);
     if (e == E_OK) {

@@ -4,7 +4,28 @@
 
 #include "adapter/mqtt/mqtt_conn.h"
 #include "adapter/mqtt/mqtt_metrics.h"
+#include "core/device_record.h"
 #include "core/device_topic.h"
+#include "core/property_bag.h"
+#include "registry/registry.h"
+
+/* A device's publish, from a client or from a will. Everything is borrowed. */
+struct mqtt_device_publish {
+    struct registry *registry;
+    const struct principal *principal;
+    const struct device_topic *topic;
+    struct str address, payload; /* the topic as it was sent, with its bag */
+    struct str content_type;
+    uint8_t qos;
+    bool retain;
+    struct property_bag bag; /* of the topic, once prepared */
+    char scratch[PROPERTY_BAG_SCRATCH_BYTES];
+};
+
+/* Everything that can be refused without Kafka, and the record; its topic is for the caller to set. False: `*out_why` says why
+ * not. The bag is read in any case, since it says what to do then. */
+MUST_USE bool mqtt_device_prepare(struct mqtt_device_publish *p, enum device_fault fault, struct device_record *out_record,
+                                  enum mqtt_refusal *out_why);
 
 /* `fault` and `topic` come from device_topic_parse(). Answers the publish now or when Kafka has it. HANDLE_WAIT: no room. */
 enum handle mqtt_device_publish(struct mqtt_conn *c, const struct mqtt_publish *publish, struct str address,

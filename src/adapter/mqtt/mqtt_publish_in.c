@@ -1,6 +1,7 @@
 #include "adapter/mqtt/mqtt_publish_in.h"
 #include "adapter/mqtt/mqtt_aliases.h"
 #include "adapter/mqtt/mqtt_device.h"
+#include "adapter/mqtt/mqtt_extras.h"
 #include "adapter/mqtt/mqtt_handlers.h"
 #include "adapter/mqtt/mqtt_metrics.h"
 #include "adapter/mqtt/mqtt_output.h"
@@ -45,19 +46,19 @@ static bool resolve_alias(struct mqtt_conn *c, const struct mqtt_publish *publis
         return false;
     }
     if (topic->n == 0) {
-        *topic = mqtt_aliases_find(c->aliases, alias);
+        *topic = mqtt_aliases_find(c->extras ? c->extras->aliases : NULL, alias);
         if (topic->n == 0)
             mqtt_conn_fail(c, MQTT_REASON_PROTOCOL_ERROR);
         return topic->n > 0;
     }
-    if (mqtt_aliases_set(&c->aliases, maximum, alias, *topic) != E_OK) {
+    if (mqtt_aliases_set(&mqtt_extras_make(c)->aliases, maximum, alias, *topic) != E_OK) {
         mqtt_conn_fail(c, MQTT_REASON_QUOTA_EXCEEDED);
         return false;
     }
     return true;
 }
 
-static bool has_bad_format(const struct mqtt_publish *publish)
+bool mqtt_publish_in_has_bad_format(const struct mqtt_publish *publish)
 {
     return mqtt_property_has(&publish->properties, MQTT_PROPERTY_PAYLOAD_FORMAT_INDICATOR) &&
            publish->properties.payload_format_indicator == 1 && !utf8_is_valid(publish->payload);
@@ -144,7 +145,7 @@ static enum handle publish_plain(struct mqtt_conn *c, const struct mqtt_publish 
 
 /* Topics whose names mean something else: filters of shared subscriptions (section 4.8.2), and what a server says about itself
  * (section 4.7.2). Mosquitto's bridges announce themselves there, and are let do it. */
-static bool is_reserved(struct str topic)
+bool mqtt_publish_in_is_reserved(struct str topic)
 {
     static const struct str bridge = STR_INIT("$SYS/broker/connection/"), state = STR_INIT("/state");
 
@@ -179,9 +180,11 @@ static enum handle route(struct mqtt_conn *c, const struct mqtt_publish *publish
         if (device.endpoint != DEVICE_ENDPOINT_NONE)
             return mqtt_device_publish(c, publish, topic, &device, fault);
     }
+    if (mqtt_publish_in_has_bad_format(publish))
+        return refuse(c, publish, MQTT_REFUSED_PAYLOAD_FORMAT);
     if (levels_of(publish, topic) > mqtt_limits(c->mw)->topic_levels)
         return refuse(c, publish, MQTT_REFUSED_TOO_DEEP);
-    if (is_reserved(topic))
+    if (mqtt_publish_in_is_reserved(topic))
         return refuse(c, publish, MQTT_REFUSED_FORBIDDEN);
     rule = rule_table_find(rules, c->ss->principal.tenant->id, topic, segments);
     return rule ? mqtt_rules_publish(c, publish, topic, rule, segments) : publish_plain(c, publish, topic);
@@ -224,8 +227,6 @@ enum handle mqtt_handle_publish(struct mqtt_conn *c, const struct mqtt_frame *fr
         return HANDLE_DONE;
     if (incoming)
         return handle_inherited(c, &publish, incoming);
-    if (has_bad_format(&publish))
-        return refuse(c, &publish, MQTT_REFUSED_PAYLOAD_FORMAT);
     return route(c, &publish, topic);
 }
 

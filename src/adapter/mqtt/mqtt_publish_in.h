@@ -9,6 +9,12 @@ struct mqtt_publish;
 struct message *mqtt_publish_in_message(struct mqtt_conn *c, const struct mqtt_publish *publish, struct str topic)
     __attribute__((warn_unused_result));
 
+/* Whether nobody may publish there. */
+bool mqtt_publish_in_is_reserved(struct str topic);
+
+/* Whether it claims to be text and is not (section 3.3.2.3.2). */
+bool mqtt_publish_in_has_bad_format(const struct mqtt_publish *publish);
+
 /* Waits for room in a mailbox, which nobody announces. HANDLE_WAIT. */
 enum handle mqtt_publish_in_wait(struct mqtt_conn *c);
 

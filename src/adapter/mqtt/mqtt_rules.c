@@ -34,6 +34,11 @@ static const enum mqtt_refusal refusals[] = {
     [RULE_REFUSED_NO_MEMORY] = MQTT_REFUSED_NO_MEMORY,
 };
 
+enum mqtt_refusal mqtt_rules_refusal(enum rule_refusal refusal)
+{
+    return refusals[refusal];
+}
+
 struct slab mqtt_rules_slab(void)
 {
     return (struct slab){.object_bytes = sizeof(struct mqtt_part), .sub = MEM_ADAPTER};

@@ -12,6 +12,9 @@
 
 enum { MQTT_RULES_USER_BYTES = 400 };
 
+/* A rule's refusal among the adapter's. */
+enum mqtt_refusal mqtt_rules_refusal(enum rule_refusal refusal);
+
 /* For the records on their way; one a worker. */
 struct slab mqtt_rules_slab(void);
 
