@@ -22,11 +22,13 @@
 
 struct mailbox;
 struct source;
+struct source_reader;
 
 /* A partition being read. Owned by the source, lives as long as it does. */
 struct source_partition {
     struct str topic; /* without the prefix */
     int32_t number;
+    const struct source_reader *reader;
     struct mailbox *home; /* where its records go */
     void *reader_data;    /* the reader's own; only the thread of `home` may touch it while the source runs */
 };

@@ -242,9 +242,10 @@ bool to_mqtt_route_next_property(const struct source_record *record, size_t *at,
 const char *to_mqtt_route_refusal_name(enum to_mqtt_refusal refusal)
 {
     static const char *const names[TO_MQTT_REFUSALS] = {
-        [TO_MQTT_REFUSED_NOTHING] = "nothing",     [TO_MQTT_REFUSED_NO_RULE] = "no_rule", [TO_MQTT_REFUSED_TOPIC] = "topic",
-        [TO_MQTT_REFUSED_MATCH] = "match_limit",   [TO_MQTT_REFUSED_HOPS] = "hop_limit",  [TO_MQTT_REFUSED_EXPIRED] = "expired",
-        [TO_MQTT_REFUSED_NO_MEMORY] = "no_memory",
+        [TO_MQTT_REFUSED_NOTHING] = "nothing",     [TO_MQTT_REFUSED_NO_RULE] = "no_rule",
+        [TO_MQTT_REFUSED_TOPIC] = "topic",         [TO_MQTT_REFUSED_MATCH] = "match_limit",
+        [TO_MQTT_REFUSED_HOPS] = "hop_limit",      [TO_MQTT_REFUSED_EXPIRED] = "expired",
+        [TO_MQTT_REFUSED_TOO_LARGE] = "too_large", [TO_MQTT_REFUSED_NO_MEMORY] = "no_memory",
     };
 
     return names[refusal];

@@ -24,11 +24,12 @@ void to_mqtt_route_free(struct to_mqtt_route *route);
 /* Why a record becomes no message. */
 enum to_mqtt_refusal {
     TO_MQTT_REFUSED_NOTHING,
-    TO_MQTT_REFUSED_NO_RULE, /* no rule's key matches */
-    TO_MQTT_REFUSED_TOPIC,   /* a value cannot stand in the topic or tenant */
-    TO_MQTT_REFUSED_MATCH,   /* a key costs more to match than the bounds allow */
-    TO_MQTT_REFUSED_HOPS,    /* a loop */
-    TO_MQTT_REFUSED_EXPIRED, /* its time to live is over */
+    TO_MQTT_REFUSED_NO_RULE,   /* no rule's key matches */
+    TO_MQTT_REFUSED_TOPIC,     /* a value cannot stand in the topic or tenant */
+    TO_MQTT_REFUSED_MATCH,     /* a key costs more to match than the bounds allow */
+    TO_MQTT_REFUSED_HOPS,      /* a loop */
+    TO_MQTT_REFUSED_EXPIRED,   /* its time to live is over */
+    TO_MQTT_REFUSED_TOO_LARGE, /* for whoever takes the message */
     TO_MQTT_REFUSED_NO_MEMORY,
     TO_MQTT_REFUSALS,
 };

@@ -128,6 +128,7 @@ static struct kafka_partition *add_partition(struct kafka_consumer *c, const str
     p->full_topic = (struct str){mem_copy_text(MEM_KAFKA, topic.p, topic.n), topic.n};
     p->port.topic = str_from_offset(p->full_topic, c->prefix.n);
     p->port.number = found->number;
+    p->port.reader = c->reader;
     p->port.home = c->reader->home(c->reader->context, p->port.topic, found->number);
     p->full.on_mail = on_full;
     p->next = c->list;

@@ -1,0 +1,488 @@
+#include "broker/feed.h"
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/siphash.h"
+#include "broker/broker_metrics.h"
+#include "broker/feed_private.h"
+#include "core/message.h"
+
+/* A mailbox that was full is tried again after this time: whoever drains it tells nobody. */
+enum { STALL_MS = 2 };
+
+/* How a record's refusal is counted. */
+static const enum feed_metric refused[TO_MQTT_REFUSALS] = {
+    [TO_MQTT_REFUSED_NO_RULE] = FEED_DROPPED_NO_RULE,     [TO_MQTT_REFUSED_TOPIC] = FEED_DROPPED_TOPIC,
+    [TO_MQTT_REFUSED_MATCH] = FEED_DROPPED_MATCH_LIMIT,   [TO_MQTT_REFUSED_HOPS] = FEED_DROPPED_HOP_LIMIT,
+    [TO_MQTT_REFUSED_TOO_LARGE] = FEED_DROPPED_TOO_LARGE, [TO_MQTT_REFUSED_EXPIRED] = FEED_DROPPED_EXPIRED,
+    [TO_MQTT_REFUSED_NO_MEMORY] = FEED_DROPPED_NO_MEMORY,
+};
+
+/* How a loss is counted, the one to be told first where several sessions lost it in different ways. */
+static const struct {
+    enum broker_metric loss;
+    enum feed_metric what;
+} losses[] = {
+    {BROKER_DROPPED_SESSION_END, FEED_DROPPED_SESSION_END}, {BROKER_DROPPED_QUEUE_FULL, FEED_DROPPED_QUEUE_FULL},
+    {BROKER_DROPPED_OUTPUT_FULL, FEED_DROPPED_OUTPUT_FULL}, {BROKER_DROPPED_OFFLINE, FEED_DROPPED_OFFLINE},
+    {BROKER_DROPPED_TOO_LARGE, FEED_DROPPED_TOO_LARGE},     {BROKER_DROPPED_EXPIRED, FEED_DROPPED_EXPIRED},
+};
+
+/* --- the end of a record --- */
+
+static void free_record(struct feed_record *fr)
+{
+    list_remove(&fr->open);
+    list_remove(&fr->waiting);
+    wheel_stop(&fr->timer);
+    message_unref(fr->message);
+    slab_free(&fr->fw->records, fr);
+}
+
+static void settle(struct feed_record *fr)
+{
+    if (fr->record)
+        source_settle(fr->fw->feed->source, fr->record);
+    fr->record = NULL;
+}
+
+void feed_finish(struct feed_record *fr, enum feed_metric what)
+{
+    /* What nobody has acknowledged when the process ends comes again when it has started anew. */
+    if (what != FEED_DELIVERED && atomic_load(&fr->fw->feed->is_draining)) {
+        free_record(fr);
+        return;
+    }
+    feed_count(what, 1);
+    feed_count(FEED_WAITING, -1);
+    settle(fr);
+    free_record(fr);
+}
+
+static enum feed_metric loss_of(const struct feed_record *fr)
+{
+    unsigned all = atomic_load(&fr->tracker.losses);
+
+    for (size_t i = 0; i < ARRAY_LEN(losses); i++)
+        if (all >> losses[i].loss & 1)
+            return losses[i].what;
+    return FEED_DROPPED_NO_MEMORY;
+}
+
+/* Every session that got it has acknowledged it or lost it. If its only sessions ended, whoever subscribes next may have it. */
+static void on_over(struct feed_record *fr)
+{
+    enum feed_metric what = atomic_load(&fr->tracker.acknowledged) || fr->is_retained ? FEED_DELIVERED : loss_of(fr);
+    struct feed_worker *fw = fr->fw;
+    struct feed_topic *topic;
+
+    fr->is_out = false;
+    if (what == FEED_DROPPED_SESSION_END && fr->record && feed_now_ms(fw) < fr->hold_until_ms) {
+        topic = feed_topic_find(fw, fr->message, true);
+        if (topic) {
+            feed_topic_wait(topic, fr);
+            if (!topic->deciding)
+                feed_topic_flush(fw, topic);
+            return;
+        }
+    }
+    feed_finish(fr, what);
+}
+
+/* --- publishing --- */
+
+/* All workers have looked for subscribers. */
+static enum feed_try on_all_looked(struct feed_record *fr)
+{
+    bool is_over = tracker_note_decided(&fr->tracker);
+
+    if (atomic_load(&fr->tracker.matched) == 0 && !fr->is_retained)
+        return FEED_NOBODY;
+    fr->is_out = true;
+    fr->topic = NULL;
+    if (is_over)
+        on_over(fr);
+    return FEED_TAKEN;
+}
+
+enum feed_try feed_publish(struct feed_record *fr)
+{
+    tracker_start(&fr->tracker, fr->ack_timeout_ms);
+    if (broker_publish_tracked(fr->fw->shard, fr->message, &fr->tracker) != E_OK)
+        return FEED_STALLED;
+    return fr->tracker.is_decided ? on_all_looked(fr) : FEED_DECIDING;
+}
+
+void feed_stall(struct feed_record *fr)
+{
+    struct feed_worker *fw = fr->fw;
+
+    list_push(&fw->stalled, &fr->waiting);
+    if (!wheel_is_set(&fw->stall_timer))
+        wheel_start(&fw->worker->loop.wheel, &fw->stall_timer, STALL_MS);
+}
+
+/* Nobody is subscribed. With a queue it goes back there, if only to be dropped by its timer; what waits behind it is tried when
+ * there is reason to. */
+static void on_nobody(struct feed_record *fr)
+{
+    struct feed_topic *topic = fr->topic;
+
+    if (!topic) {
+        feed_finish(fr, FEED_DROPPED_NO_SUBSCRIBER);
+        return;
+    }
+    feed_topic_wait(topic, fr);
+    if (topic->must_retry)
+        feed_topic_flush(fr->fw, topic);
+}
+
+/* The first try of a record, or another one of the record its topic is deciding about. */
+static void publish(struct feed_record *fr)
+{
+    struct feed_worker *fw = fr->fw;
+    struct feed_topic *topic = fr->topic;
+    enum feed_try result;
+
+    if (topic)
+        topic->deciding = NULL;
+    result = feed_publish(fr);
+    if (topic && (result == FEED_DECIDING || result == FEED_STALLED))
+        topic->deciding = fr;
+    if (result == FEED_STALLED)
+        feed_stall(fr);
+    else if (result == FEED_NOBODY)
+        on_nobody(fr);
+    else if (result == FEED_TAKEN && topic)
+        feed_topic_flush(fw, topic);
+}
+
+/* From the tracker: first that all have looked, later that it is over. */
+static void on_tracker(struct mail *m)
+{
+    struct feed_record *fr = CONTAINER_OF(m, struct feed_record, tracker.mail);
+    struct feed_worker *fw = fr->fw;
+    struct feed_topic *topic = fr->topic;
+
+    if (fr->tracker.is_decided) {
+        on_over(fr);
+        return;
+    }
+    if (topic)
+        topic->deciding = NULL;
+    if (on_all_looked(fr) == FEED_NOBODY)
+        on_nobody(fr);
+    else if (topic)
+        feed_topic_flush(fw, topic);
+}
+
+static void on_stall_timer(struct timer *t)
+{
+    struct feed_worker *fw = CONTAINER_OF(t, struct feed_worker, stall_timer);
+    struct list again;
+    struct list *link;
+
+    list_init(&again);
+    list_move(&again, &fw->stalled);
+    while ((link = list_pop(&again))) {
+        if (list_is_empty(&fw->stalled))
+            publish(CONTAINER_OF(link, struct feed_record, waiting));
+        else
+            list_push(&fw->stalled, link);
+    }
+}
+
+/* A record that may have to wait for a subscriber gets a queue, and goes behind what is there. */
+static void submit(struct feed_record *fr)
+{
+    struct feed_worker *fw = fr->fw;
+    bool may_wait = !fr->is_retained && feed_now_ms(fw) < fr->hold_until_ms;
+    struct feed_topic *topic = NULL;
+
+    if (may_wait || atomic_load_explicit(&fw->n_topics, memory_order_relaxed) > 0)
+        topic = feed_topic_find(fw, fr->message, may_wait);
+    if (topic && feed_topic_is_busy(topic)) {
+        feed_topic_wait(topic, fr);
+        return;
+    }
+    fr->topic = topic;
+    if (list_is_empty(&fw->stalled)) {
+        publish(fr);
+        return;
+    }
+    if (topic)
+        topic->deciding = fr;
+    feed_stall(fr);
+}
+
+/* --- records --- */
+
+static uint64_t hold_until(const struct feed_worker *fw, const struct to_mqtt_spec *spec)
+{
+    uint64_t own = feed_now_ms(fw) + spec->hold_ms, start = fw->feed->started_ms + spec->start_hold_ms;
+
+    return own > start ? own : start;
+}
+
+static struct feed_record *record_new(struct feed_worker *fw, struct source_record *r, const struct to_mqtt_message *m,
+                                      struct message *message)
+{
+    const struct to_mqtt_spec *spec = &m->rule->spec;
+    struct feed_record *fr = slab_new(&fw->records);
+
+    fr->tracker.mail.on_mail = on_tracker;
+    fr->tracker.home = &fw->worker->loop.mailbox;
+    fr->fw = fw;
+    fr->partition = r->partition;
+    fr->record = r;
+    fr->message = message;
+    fr->offset = r->offset;
+    fr->ack_timeout_ms = spec->ack_timeout_ms;
+    fr->is_retained = spec->is_retained;
+    fr->hold_until_ms = hold_until(fw, spec);
+    list_push(&fw->open, &fr->open);
+    return fr;
+}
+
+static void refuse(struct feed_worker *fw, struct source_record *r, enum to_mqtt_refusal why)
+{
+    LOG_DEBUG(LOG_BROKER, "feed.refused", F_STR("topic", r->partition->topic), F_INT("partition", r->partition->number),
+              F_INT("offset", r->offset), F_TEXT("why", to_mqtt_route_refusal_name(why)));
+    feed_count(refused[why], 1);
+    feed_count(FEED_WAITING, -1);
+    source_settle(fw->feed->source, r);
+}
+
+static struct feed_worker *worker_of(struct feed *feed, const struct mailbox *home)
+{
+    unsigned i = 0;
+
+    while (&feed->workers->list[i].loop.mailbox != home)
+        i++;
+    return &feed->list[i];
+}
+
+/* Made with the partition's first record. */
+static struct feed_partition *partition_of(struct source_partition *p)
+{
+    struct feed *feed = p->reader->context;
+    struct feed_partition *fp = p->reader_data;
+
+    if (fp)
+        return fp;
+    fp = mem_alloc(MEM_BROKER, sizeof *fp);
+    *fp = (struct feed_partition){.fw = worker_of(feed, p->home), .route = to_mqtt_route_new(feed->rules, p->topic)};
+    fp->next = atomic_load(&feed->partitions);
+    while (!atomic_compare_exchange_weak(&feed->partitions, &fp->next, fp))
+        ;
+    p->reader_data = fp;
+    return fp;
+}
+
+static void on_record(struct mail *mail)
+{
+    struct source_record *r = CONTAINER_OF(mail, struct source_record, mail);
+    struct feed_partition *fp = partition_of(r->partition);
+    struct feed_worker *fw = fp->fw;
+    struct to_mqtt_message m;
+    struct message *message;
+    enum to_mqtt_refusal why = to_mqtt_route_map(fp->route, r, loop_wall_ms(), &m);
+
+    feed_count(FEED_RECORDS, 1);
+    feed_count(FEED_WAITING, 1);
+    if (why != TO_MQTT_REFUSED_NOTHING) {
+        refuse(fw, r, why);
+        return;
+    }
+    message = feed_message_new(fw, r, &m);
+    if (!message) {
+        refuse(fw, r, TO_MQTT_REFUSED_NO_MEMORY);
+        return;
+    }
+    /* It would never fit into another worker's mailbox. */
+    if (message_size(message) > fw->worker->loop.mailbox.limit_bytes) {
+        message_unref(message);
+        refuse(fw, r, TO_MQTT_REFUSED_TOO_LARGE);
+        return;
+    }
+    source_forget(fw->feed->source, r);
+    submit(record_new(fw, r, &m, message));
+}
+
+/* Half of what is open in the partition may go on without its acknowledgements, if it stands in queues that have room. */
+static void on_full(void *context, struct source_partition *partition)
+{
+    struct feed_partition *fp = partition_of(partition);
+    size_t n = 0, n_moved = 0;
+
+    (void)context;
+    for (struct list *link = fp->fw->open.next; link != &fp->fw->open; link = link->next) {
+        struct feed_record *fr = CONTAINER_OF(link, struct feed_record, open);
+
+        n += fr->partition == partition && fr->record;
+    }
+    for (struct list *link = fp->fw->open.next; link != &fp->fw->open && n_moved < n / 2; link = link->next) {
+        struct feed_record *fr = CONTAINER_OF(link, struct feed_record, open);
+
+        if (fr->partition != partition || !fr->record || !fr->is_out || atomic_load(&fr->tracker.is_crowded))
+            continue;
+        settle(fr);
+        n_moved++;
+    }
+    feed_count(FEED_MOVED, (int64_t)n_moved);
+    if (n_moved)
+        LOG_INFO(LOG_BROKER, "feed.moved", F_STR("topic", partition->topic), F_INT("partition", partition->number),
+                 F_INT("records", n_moved));
+}
+
+/* --- subscriptions --- */
+
+/* A filter on its way to a worker where something waits. */
+struct wake_mail {
+    struct mail mail;
+    struct feed_worker *fw;
+    size_t tenant_bytes, filter_bytes;
+    char text[];
+};
+
+static void on_wake(struct mail *mail)
+{
+    struct wake_mail *wake = CONTAINER_OF(mail, struct wake_mail, mail);
+
+    feed_topic_wake(wake->fw, (struct str){wake->text, wake->tenant_bytes},
+                    (struct str){wake->text + wake->tenant_bytes, wake->filter_bytes});
+    mem_free(MEM_BROKER, wake);
+}
+
+static void on_subscribed(void *context, struct shard *shard, struct str tenant, struct str filter)
+{
+    struct feed *feed = context;
+
+    (void)shard;
+    atomic_thread_fence(memory_order_seq_cst); /* see feed_topic_find() */
+    for (unsigned i = 0; i < feed->workers->n; i++) {
+        struct feed_worker *fw = &feed->list[i];
+        struct wake_mail *wake;
+
+        if (atomic_load(&fw->n_topics) == 0)
+            continue;
+        wake = mem_alloc(MEM_BROKER, sizeof *wake + tenant.n + filter.n);
+        *wake = (struct wake_mail){.mail = {.on_mail = on_wake}, .fw = fw, .tenant_bytes = tenant.n, .filter_bytes = filter.n};
+        memcpy(wake->text, tenant.p, tenant.n);
+        memcpy(wake->text + tenant.n, filter.p, filter.n);
+        mailbox_post(&fw->worker->loop.mailbox, &wake->mail);
+    }
+}
+
+/* --- the reader --- */
+
+static int interest(void *context, struct str topic)
+{
+    const struct feed *feed = context;
+
+    return to_mqtt_rules_find(feed->rules, topic);
+}
+
+static bool begins_at_end(void *context, int which)
+{
+    const struct feed *feed = context;
+
+    return to_mqtt_rules_at(feed->rules, (size_t)which)->spec.begins_at_end;
+}
+
+static struct mailbox *home(void *context, struct str topic, int32_t partition)
+{
+    const struct feed *feed = context;
+    uint64_t place = siphash(topic) + (uint64_t)(uint32_t)partition;
+
+    return &feed->workers->list[place % feed->workers->n].loop.mailbox;
+}
+
+/* --- life --- */
+
+static void init_worker(struct feed *feed, unsigned i)
+{
+    struct feed_worker *fw = &feed->list[i];
+
+    fw->feed = feed;
+    fw->worker = &feed->workers->list[i];
+    fw->shard = broker_shard(feed->broker, i);
+    fw->records = (struct slab){.object_bytes = sizeof(struct feed_record), .sub = MEM_BROKER};
+    fw->stall_timer.on_timer = on_stall_timer;
+    list_init(&fw->open);
+    list_init(&fw->stalled);
+}
+
+struct feed *feed_new(struct broker *broker, struct workers *workers, struct to_mqtt_rules *rules)
+{
+    struct feed *feed = mem_alloc_zero(MEM_BROKER, sizeof *feed);
+
+    metrics_register(feed_metrics, FEED_METRICS);
+    feed->reader = (struct source_reader){.context = feed,
+                                          .interest = interest,
+                                          .begins_at_end = begins_at_end,
+                                          .home = home,
+                                          .on_record = on_record,
+                                          .on_full = on_full};
+    feed->watcher = (struct broker_watcher){.context = feed, .on_subscribed = on_subscribed};
+    feed->broker = broker;
+    feed->workers = workers;
+    feed->rules = to_mqtt_rules_ref(rules);
+    feed->list = mem_alloc_zero(MEM_BROKER, workers->n * sizeof *feed->list);
+    for (unsigned i = 0; i < workers->n; i++)
+        init_worker(feed, i);
+    broker_watch(broker, &feed->watcher);
+    return feed;
+}
+
+const struct source_reader *feed_reader(struct feed *feed)
+{
+    return &feed->reader;
+}
+
+void feed_start(struct feed *feed, struct source *source)
+{
+    feed->source = source;
+    feed->started_ms = loop_clock_ms();
+}
+
+void feed_drain(struct feed *feed)
+{
+    atomic_store(&feed->is_draining, true);
+}
+
+static void free_worker(struct feed_worker *fw)
+{
+    while (!list_is_empty(&fw->open)) {
+        struct feed_record *fr = CONTAINER_OF(fw->open.next, struct feed_record, open);
+
+        feed_count(FEED_HELD, -(int64_t)fr->is_held);
+        feed_count(FEED_WAITING, -1);
+        free_record(fr);
+    }
+    wheel_stop(&fw->stall_timer);
+    feed_topic_free_all(fw);
+    slab_fini(&fw->records);
+    buf_free(&fw->properties, MEM_BROKER);
+    buf_free(&fw->encoded, MEM_BROKER);
+}
+
+void feed_free(struct feed *feed)
+{
+    struct feed_partition *fp;
+
+    if (!feed)
+        return;
+    for (unsigned i = 0; i < feed->workers->n; i++)
+        free_worker(&feed->list[i]);
+    for (fp = atomic_load(&feed->partitions); fp;) {
+        struct feed_partition *next = fp->next;
+
+        to_mqtt_route_free(fp->route);
+        mem_free(MEM_BROKER, fp);
+        fp = next;
+    }
+    mem_free(MEM_BROKER, feed->list);
+    to_mqtt_rules_unref(feed->rules);
+    mem_free(MEM_BROKER, feed);
+}
