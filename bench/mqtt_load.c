@@ -8,7 +8,6 @@
  *
  * In fanout and pairs a message is in the window until it has been delivered, so that a server which may drop what its
  * subscribers cannot take (QoS 0) is not made to. Exit status: 0, 1 when something was lost, 2 usage. */
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +18,7 @@
 #include "base/mem.h"
 #include "latency.h"
 #include "load_client.h"
+#include "load_options.h"
 
 #define NS_PER_S 1000000000ull
 
@@ -31,22 +31,12 @@ enum {
     NAME_BYTES = 256,
 };
 
-enum mode { MODE_PUBLISH, MODE_FANOUT, MODE_PAIRS, MODE_IDLE, MODES };
-
-static const char *const mode_names[MODES] = {"publish", "fanout", "pairs", "idle"};
-
-struct options {
-    enum mode mode;
-    uint64_t port, connections, window, qos, size, seconds, count, rate, dialing, keep_alive, server_pid;
-    const char *topic, *user, *password;
-};
-
 enum phase { PHASE_CONNECT, PHASE_SETTLE, PHASE_RUN, PHASE_FINISH };
 
 struct load {
     struct loop loop;
     struct timer tick;
-    struct options o;
+    struct load_options o;
     struct load_client *clients; /* subscribers, then publishers */
     size_t n_subscribers, n_clients, n_opened, n_ready, n_lost;
     size_t next; /* with a rate: whose turn it is */
@@ -111,9 +101,9 @@ static uint32_t finished(const struct load *ld, const struct load_client *lc)
     size_t index = (size_t)(lc - ld->clients) - ld->n_subscribers;
     uint32_t acknowledged = ld->o.qos ? lc->acknowledged : lc->sent, delivered = lc->sent;
 
-    if (ld->o.mode == MODE_PAIRS)
+    if (ld->o.mode == LOAD_PAIRS)
         delivered = ld->clients[index].received;
-    else if (ld->o.mode == MODE_FANOUT)
+    else if (ld->o.mode == LOAD_FANOUT)
         delivered = (uint32_t)(sum_received(ld) / ld->n_subscribers);
     return acknowledged < delivered ? acknowledged : delivered;
 }
@@ -129,7 +119,7 @@ static bool has_room(const struct load *ld, const struct load_client *lc)
 {
     if (ld->o.count && ld->sent >= ld->o.count)
         return false;
-    if (ld->o.mode == MODE_PUBLISH && ld->o.qos == 0)
+    if (ld->o.mode == LOAD_PUBLISH && ld->o.qos == 0)
         return stream_pending(&lc->stream) < UNBOUNDED_OUTPUT;
     return lc->sent - finished(ld, lc) < ld->o.window;
 }
@@ -171,7 +161,7 @@ static void on_acknowledged(struct load_client *lc, uint64_t waited_ns)
 {
     struct load *ld = lc->owner;
 
-    if (ld->o.mode == MODE_PUBLISH)
+    if (ld->o.mode == LOAD_PUBLISH)
         latency_add(&ld->latency, waited_ns);
 }
 
@@ -193,7 +183,7 @@ static void on_batch(struct load_client *lc)
     if (index >= ld->n_subscribers)
         pump(ld, lc);
     else
-        pump(ld, publisher(ld, ld->o.mode == MODE_PAIRS ? index : 0));
+        pump(ld, publisher(ld, ld->o.mode == LOAD_PAIRS ? index : 0));
 }
 
 static void on_lost(struct load_client *lc, const char *why)
@@ -225,14 +215,14 @@ static void open_client(struct load *ld, size_t at)
     struct load_client_login login = {.client_id = id, .keep_alive_s = (uint16_t)ld->o.keep_alive};
 
     snprintf(id, sizeof id, "%c%d-%zu", is_subscriber ? 's' : 'p', (int)getpid(), index);
-    expand(ld->o.topic, ld->o.mode == MODE_FANOUT ? 0 : index, topic);
+    expand(ld->o.topic, ld->o.mode == LOAD_FANOUT ? 0 : index, topic);
     if (ld->o.user) {
         expand(ld->o.user, index, user);
         login.user = user;
         login.password = ld->o.password;
     }
     lc->owner = ld;
-    if (!is_subscriber && ld->o.mode != MODE_IDLE)
+    if (!is_subscriber && ld->o.mode != LOAD_IDLE)
         load_client_prepare(lc, topic, (uint8_t)ld->o.qos, (uint32_t)ld->o.size);
     if (load_client_open(lc, &ld->loop, &client_ops, (uint16_t)ld->o.port, (uint8_t)(1 + at / CLIENTS_PER_SOURCE), &login,
                          is_subscriber ? mem_copy_text(MEM_TEST, topic, strlen(topic)) : NULL, (uint8_t)ld->o.qos) != E_OK)
@@ -250,14 +240,20 @@ static void open_more(struct load *ld)
         open_client(ld, ld->n_opened++);
 }
 
+/* JSON has no way to write what 0 divided by 0 is. */
+static double per(double n, double d)
+{
+    return d > 0 ? n / d : 0;
+}
+
 static void print_idle(const struct load *ld, double seconds)
 {
     long after = anonymous_memory(ld->o.server_pid);
 
     printf("{\"mode\": \"idle\", \"connections\": %zu, \"seconds\": %.3f, \"connects_per_s\": %.0f, \"anonymous_before\": %ld, "
            "\"anonymous_after\": %ld, \"bytes_per_connection\": %.0f}\n",
-           ld->n_ready, seconds, (double)ld->n_ready / seconds, ld->memory_before, after,
-           (double)(after - ld->memory_before) / (double)ld->n_ready);
+           ld->n_ready, seconds, per((double)ld->n_ready, seconds), ld->memory_before, after,
+           per((double)(after - ld->memory_before), (double)ld->n_ready));
 }
 
 static void on_ready(struct load_client *lc)
@@ -270,7 +266,7 @@ static void on_ready(struct load_client *lc)
         open_more(ld);
         return;
     }
-    if (ld->o.mode == MODE_IDLE) {
+    if (ld->o.mode == LOAD_IDLE) {
         ld->phase = PHASE_SETTLE;
         return;
     }
@@ -313,20 +309,20 @@ static int report(const struct load *ld)
     uint64_t acknowledged = 0, delivered = sum_received(ld), expected = 0;
     double seconds = (double)(ld->last_ns - ld->begin_ns) / (double)NS_PER_S;
 
-    if (ld->o.mode == MODE_IDLE) {
+    if (ld->o.mode == LOAD_IDLE) {
         print_idle(ld, seconds);
         return ld->n_ready < ld->n_clients || ld->n_lost;
     }
     for (size_t i = ld->n_subscribers; i < ld->n_clients; i++)
         acknowledged += ld->o.qos ? ld->clients[i].acknowledged : ld->clients[i].sent;
-    expected = ld->o.mode == MODE_FANOUT ? ld->sent * ld->n_subscribers : ld->o.mode == MODE_PAIRS ? ld->sent : 0;
+    expected = ld->o.mode == LOAD_FANOUT ? ld->sent * ld->n_subscribers : ld->o.mode == LOAD_PAIRS ? ld->sent : 0;
     printf("{\"mode\": \"%s\", \"connections\": %zu, \"qos\": %llu, \"size\": %llu, \"window\": %llu, \"sent\": %llu, "
            "\"acknowledged\": %llu, \"delivered\": %llu, \"expected\": %llu, \"lost_connections\": %zu, \"seconds\": %.3f, "
            "\"rate\": %.0f, ",
-           mode_names[ld->o.mode], ld->n_clients, (unsigned long long)ld->o.qos, (unsigned long long)ld->o.size,
+           load_options_mode_name(ld->o.mode), ld->n_clients, (unsigned long long)ld->o.qos, (unsigned long long)ld->o.size,
            (unsigned long long)ld->o.window, (unsigned long long)ld->sent, (unsigned long long)acknowledged,
            (unsigned long long)delivered, (unsigned long long)expected, ld->n_lost, seconds,
-           (double)(ld->n_subscribers ? delivered : acknowledged) / seconds);
+           per((double)(ld->n_subscribers ? delivered : acknowledged), seconds));
     latency_print(&ld->latency);
     printf("}\n");
     return acknowledged < ld->sent || delivered < expected || ld->n_lost || ld->n_ready < ld->n_clients;
@@ -342,8 +338,8 @@ static int run(struct load *ld)
     setrlimit(RLIMIT_NOFILE, &files);
     if (loop_init(&ld->loop, 0, NULL) != E_OK)
         return 1;
-    ld->n_subscribers = ld->o.mode == MODE_FANOUT || ld->o.mode == MODE_PAIRS ? ld->o.connections : 0;
-    ld->n_clients = ld->n_subscribers + (ld->o.mode == MODE_FANOUT ? 1 : ld->o.connections);
+    ld->n_subscribers = ld->o.mode == LOAD_FANOUT || ld->o.mode == LOAD_PAIRS ? ld->o.connections : 0;
+    ld->n_clients = ld->n_subscribers + (ld->o.mode == LOAD_FANOUT ? 1 : ld->o.connections);
     ld->clients = mem_alloc_zero(MEM_TEST, ld->n_clients * sizeof *ld->clients);
     ld->memory_before = anonymous_memory(ld->o.server_pid);
     ld->tick.on_timer = on_tick;
@@ -361,72 +357,11 @@ static int run(struct load *ld)
     return status;
 }
 
-static int usage(void)
-{
-    fprintf(stderr,
-            "usage: mqtt_load publish|fanout|pairs|idle --port P [--connections N] [--window N] [--qos 0|1|2] [--size BYTES]\n"
-            "  [--seconds N | --count MESSAGES] [--rate MESSAGES/S] [--dialing N] [--keep-alive S] [--server-pid PID]\n"
-            "  [--topic T] [--user U] [--password P]     (%%d in topic and user: the number of the connection)\n");
-    return 2;
-}
-
-/* Numbers: where they go and what is allowed. */
-struct number {
-    const char *name;
-    uint64_t *to;
-    uint64_t min, max;
-};
-
-static bool parse(struct options *o, int argc, char **argv)
-{
-    const struct number numbers[] = {
-        {"port", &o->port, 1, UINT16_MAX},
-        {"connections", &o->connections, 1, 10000000},
-        {"window", &o->window, 1, LOAD_CLIENT_MAX_WINDOW - 1},
-        {"qos", &o->qos, 0, 2},
-        {"size", &o->size, LOAD_CLIENT_MIN_PAYLOAD, 1 << 20},
-        {"seconds", &o->seconds, 1, 86400},
-        {"count", &o->count, 1, UINT32_MAX},
-        {"rate", &o->rate, 0, 10000000},
-        {"dialing", &o->dialing, 1, 4096},
-        {"keep-alive", &o->keep_alive, 0, UINT16_MAX},
-        {"server-pid", &o->server_pid, 1, UINT32_MAX},
-    };
-    const struct {
-        const char *name;
-        const char **to;
-    } texts[] = {{"topic", &o->topic}, {"user", &o->user}, {"password", &o->password}};
-    struct option longs[ARRAY_LEN(numbers) + ARRAY_LEN(texts) + 1] = {0};
-    int at, c;
-
-    for (size_t i = 0; i < ARRAY_LEN(longs) - 1; i++)
-        longs[i] = (struct option){i < ARRAY_LEN(numbers) ? numbers[i].name : texts[i - ARRAY_LEN(numbers)].name,
-                                   required_argument, NULL, 'x'};
-    while (o->mode < MODES && strcmp(argv[1], mode_names[o->mode]) != 0)
-        o->mode++;
-    optind = 2;
-    while ((c = getopt_long(argc, argv, "", longs, &at)) == 'x') {
-        if ((size_t)at >= ARRAY_LEN(numbers))
-            *texts[(size_t)at - ARRAY_LEN(numbers)].to = optarg;
-        else if (!str_to_u64(str_from(optarg), numbers[at].max, numbers[at].to) || *numbers[at].to < numbers[at].min)
-            return false;
-    }
-    return c == -1 && optind == argc && o->mode < MODES && o->port;
-}
-
 int main(int argc, char **argv)
 {
-    static struct load ld = {.o = {
-                                 .connections = 50,
-                                 .window = 100,
-                                 .qos = 1,
-                                 .size = 100,
-                                 .seconds = 3,
-                                 .dialing = 100,
-                                 .topic = "load/%d",
-                             }};
+    static struct load ld;
 
-    if (argc < 2 || !parse(&ld.o, argc, argv))
-        return usage();
+    if (!load_options_parse(&ld.o, argc, argv))
+        return 2;
     return run(&ld);
 }
