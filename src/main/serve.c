@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "main/rule_options.h"
 #include "main/server.h"
 #include "obs/obs_log.h"
 
@@ -15,18 +14,17 @@ static err start_log(const struct config *config, struct errinfo *ei)
         .format = config->log_format == CONFIG_LOG_JSON ? OBS_LOG_JSON : OBS_LOG_LOGFMT,
     };
 
-    for (int sub = 0; sub < LOG_SUBS; sub++)
-        log_set_level((enum log_sub)sub, config->log_levels[sub]);
+    reload_apply_log_levels(config);
     return obs_log_start(&options, ei);
 }
 
-static int run(struct generation *first)
+static int run(const struct server_start *start)
 {
     static struct server s; /* larger than a stack frame should be */
     struct errinfo ei = {0};
     int status = 1;
 
-    if (server_init(&s, first, &ei) == E_OK) {
+    if (server_init(&s, start, &ei) == E_OK) {
         loop_run(&s.loop);
         status = s.status;
     } else {
@@ -39,25 +37,23 @@ static int run(struct generation *first)
 
 int serve_run(const struct cli *cli)
 {
+    struct server_start start = {.cli = cli};
     struct config_errors errors = {0};
-    struct rule_table *rules = NULL;
-    struct config *config = NULL;
     struct errinfo ei = {0};
     int status;
 
-    if (cli_load_config(cli, &config, &errors) != E_OK ||
-        rule_options_make(config, cli_source_name(cli), &rules, &errors) != E_OK) {
+    if (cli->config_file)
+        start.stamp = config_watch_stamp(cli->config_file);
+    if (reload_load(cli, 1, &start.first, &errors) != E_OK) {
         cli_print_errors(stderr, &errors);
-        config_unref(config);
         return 1;
     }
-    if (start_log(config, &ei) != E_OK) {
+    if (start_log(start.first->config, &ei) != E_OK) {
         fprintf(stderr, "millrace: %s\n", ei.text);
-        config_unref(config);
-        rule_table_unref(rules);
+        generation_unref(start.first);
         return 1;
     }
-    status = run(generation_new(1, config, rules));
+    status = run(&start);
     obs_log_stop();
     return status;
 }

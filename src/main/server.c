@@ -78,12 +78,13 @@ static void print_ready(struct server *s)
 
 static void on_topics(struct mail *m)
 {
-    struct server *s = CONTAINER_OF(m, struct server, topics.mail);
+    struct server_topics *topics = CONTAINER_OF(m, struct server_topics, request.mail);
+    struct server *s = CONTAINER_OF(topics->owner, struct server, reload);
 
     if (s->state != SERVER_STARTING)
         return;
-    if (s->topics.result.code != E_OK) {
-        LOG_ERROR(LOG_KAFKA, "topics.failed", F_TEXT("why", s->topics.result.text));
+    if (topics->request.result.code != E_OK) {
+        LOG_ERROR(LOG_KAFKA, "topics.failed", F_TEXT("why", topics->request.result.text));
         s->status = 1;
         stop(s);
         return;
@@ -101,6 +102,7 @@ static void on_mqtt_started(struct mail *m)
     s->state = SERVER_READY;
     LOG_INFO(LOG_MAIN, "ready", F_INT("workers", s->workers.n), F_INT("tenants", registry_tenant_count(s->now->registry)));
     print_ready(s);
+    reload_begin(&s->reload);
 }
 
 static void drain_kafka(struct server *s, uint32_t limit_ms)
@@ -149,6 +151,7 @@ void server_drain(struct server *s)
     }
     LOG_INFO(LOG_MAIN, "drain", F_INT("waiting", kafka_inflight_records(s->kafka)));
     s->state = SERVER_DRAINING;
+    reload_end(&s->reload);
     wheel_start(&s->loop.wheel, &s->drain_timer, s->now->config->drain_timeout_ms);
     mqtt_adapter_drain(s->mqtt, &s->mqtt_drained, &s->loop.mailbox);
 }
@@ -161,7 +164,7 @@ static void on_signal(struct io *io, uint32_t events)
     (void)events;
     while (read(io->fd, &info, sizeof info) == (ssize_t)sizeof info) {
         if (info.ssi_signo == SIGHUP)
-            LOG_WARN(LOG_MAIN, "reload.unsupported");
+            reload_ask(&s->reload);
         else
             server_drain(s);
     }
@@ -230,27 +233,27 @@ static err open_adapters(struct server *s, struct errinfo *ei)
     return e;
 }
 
-err server_init(struct server *s, struct generation *first, struct errinfo *ei)
+err server_init(struct server *s, const struct server_start *start, struct errinfo *ei)
 {
     err e;
 
     *s = (struct server){
-        .now = first,
+        .now = start->first,
         .signals = {.fd = -1},
         .drain_timer = {.on_timer = on_drain_timeout},
         .mqtt_started = {.on_mail = on_mqtt_started},
         .mqtt_drained = {.on_mail = on_mqtt_drained},
         .kafka_drain = {.mail = {.on_mail = on_kafka_drained}, .home = &s->loop.mailbox},
-        .topics = {.mail = {.on_mail = on_topics}, .home = &s->loop.mailbox},
     };
     raise_descriptor_limit();
-    bound_arenas(first->config);
+    bound_arenas(s->now->config);
     e = loop_init(&s->loop, MAIN_MAILBOX_BYTES, ei);
     if (e == E_OK)
         e = watch_signals(s, ei);
     if (e != E_OK)
         return e;
     metrics_attach_thread();
+    reload_init(&s->reload, s, start->cli, &start->stamp);
     e = server_kafka_open(s, ei);
     if (e == E_OK)
         e = init_workers(s, ei);
@@ -261,7 +264,11 @@ err server_init(struct server *s, struct generation *first, struct errinfo *ei)
     if (e != E_OK)
         return e;
     s->workers_run = true;
-    server_kafka_ensure_topics(s);
+    s->topics = server_kafka_missing_topics(NULL, s->now);
+    s->topics->owner = &s->reload;
+    s->topics->request.mail.on_mail = on_topics;
+    s->topics->request.home = &s->loop.mailbox;
+    kafka_ensure_topics(s->kafka, &s->topics->request);
     return E_OK;
 }
 
@@ -276,7 +283,8 @@ void server_fini(struct server *s)
         workers_stop(&s->workers);
     mqtt_adapter_free(s->mqtt);
     kafka_free(s->kafka);
-    server_kafka_free_topics(s);
+    server_kafka_free_topics(s->topics);
+    reload_fini(&s->reload);
     workers_fini(&s->workers);
     generation_unref(s->now);
     if (s->signals.fd >= 0)

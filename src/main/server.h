@@ -11,6 +11,7 @@
 #include "admin/admin.h"
 #include "kafka/kafka.h"
 #include "loop/worker.h"
+#include "main/reload.h"
 #include "registry/generation.h"
 #include "registry/registry.h"
 
@@ -28,17 +29,24 @@ struct server {
     struct timer drain_timer;
     struct mail mqtt_started, mqtt_drained;
     struct kafka_drain kafka_drain;
-    struct kafka_topics topics;
-    struct str *topic_names; /* owned, each text too */
+    struct server_topics *topics; /* of the start */
+    struct reload reload;
     enum server_state state;
     bool workers_run;
     bool is_mqtt_drained, is_kafka_draining;
     int status; /* of the process */
 };
 
-/* Sets up everything, up to running workers and a Kafka that is asked for its topics. Takes the reference to
- * `first`. E_*: the reason is in `ei`; server_fini() is due in any case. */
-MUST_USE err server_init(struct server *s, struct generation *first, struct errinfo *ei);
+/* What a server begins with. */
+struct server_start {
+    const struct cli *cli;           /* borrowed as long as the server lives */
+    struct generation *first;        /* the reference is taken */
+    struct config_watch_stamp stamp; /* of the file, from before it was read */
+};
+
+/* Sets up everything, up to running workers and a Kafka that is asked for its topics. E_*: the reason is in `ei`; server_fini() is
+ * due in any case. */
+MUST_USE err server_init(struct server *s, const struct server_start *start, struct errinfo *ei);
 
 /* Stops what runs and releases all. */
 void server_fini(struct server *s);

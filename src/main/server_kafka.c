@@ -7,9 +7,12 @@
 #include <unistd.h>
 
 #include "base/arena.h"
+#include "base/map.h"
 #include "base/mem.h"
+#include "base/siphash.h"
 #include "core/rule_table.h"
 #include "main/kafka_options.h"
+#include "main/server.h"
 
 /* What a tenant's devices and applications use (spec/hono 1.1). All are made when the tenant is first served, so that no
  * application misses its first record because its topic was not there yet. */
@@ -77,46 +80,84 @@ static size_t count_rule_topics(const struct rule_table *rules)
     return n;
 }
 
-/* Appends each once: CreateTopics refuses a name that is there twice. */
-static size_t add_rule_topics(const struct rule_table *rules, struct str *names, size_t n)
+/* Every topic that must exist for a generation, owned, some perhaps twice; their number. */
+static size_t list_topics(const struct generation *g, struct str **out_names)
 {
-    for (size_t i = 0; i < rule_table_count(rules); i++) {
-        for (size_t k = 0; k < rule_table_at(rules, i)->n_actions; k++) {
-            const struct rule_action *action = &rule_table_at(rules, i)->actions[k];
-            size_t at = 0;
+    size_t n_tenants = registry_tenant_count(g->registry), n = 0;
+    struct str *names = mem_alloc(MEM_KAFKA, (n_tenants * TENANT_TOPICS + count_rule_topics(g->rules) + 1) * sizeof *names);
 
-            if (!is_made_at_start(action))
-                continue;
-            while (at < n && !str_equal(names[at], rule_template_fixed(&action->topic)))
-                at++;
-            if (at == n)
-                names[n++] = topic_name("", rule_template_fixed(&action->topic));
-        }
+    for (size_t i = 0; i < n_tenants; i++) {
+        const struct registry_tenant *ten = registry_tenant_at(g->registry, i);
+
+        for (size_t kind = 0; kind < TENANT_TOPICS && ten->is_enabled; kind++)
+            names[n++] = topic_name(tenant_topics[kind], ten->id);
     }
+    for (size_t i = 0; i < rule_table_count(g->rules); i++) {
+        const struct rule *rule = rule_table_at(g->rules, i);
+
+        for (size_t k = 0; k < rule->n_actions; k++)
+            if (is_made_at_start(&rule->actions[k]))
+                names[n++] = topic_name("", rule_template_fixed(&rule->actions[k].topic));
+    }
+    *out_names = names;
     return n;
 }
 
-void server_kafka_ensure_topics(struct server *s)
+static void free_name(struct str name)
 {
-    size_t n_tenants = registry_tenant_count(s->now->registry), n = 0;
-
-    s->topic_names =
-        mem_alloc(MEM_KAFKA, (n_tenants * TENANT_TOPICS + count_rule_topics(s->now->rules)) * sizeof *s->topic_names);
-    for (size_t i = 0; i < n_tenants; i++) {
-        const struct registry_tenant *ten = registry_tenant_at(s->now->registry, i);
-
-        for (size_t kind = 0; kind < TENANT_TOPICS && ten->is_enabled; kind++)
-            s->topic_names[n++] = topic_name(tenant_topics[kind], ten->id);
-    }
-    n = add_rule_topics(s->now->rules, s->topic_names, n);
-    s->topics.names = s->topic_names;
-    s->topics.n_names = n;
-    kafka_ensure_topics(s->kafka, &s->topics);
+    mem_free(MEM_KAFKA, (void *)(uintptr_t)name.p);
 }
 
-void server_kafka_free_topics(struct server *s)
+static bool is_text(const void *entry, const void *key)
 {
-    for (size_t i = 0; i < s->topics.n_names; i++)
-        mem_free(MEM_KAFKA, (void *)(uintptr_t)s->topic_names[i].p);
-    mem_free(MEM_KAFKA, s->topic_names);
+    return str_equal(str_from(entry), *(const struct str *)key);
+}
+
+/* Whether it was not there yet; the map borrows it. */
+static bool add_once(struct map *known, struct str name)
+{
+    uint64_t hash = siphash(name);
+
+    if (map_find(known, hash, &name, is_text))
+        return false;
+    map_add(known, MEM_KAFKA, hash, (void *)(uintptr_t)name.p);
+    return true;
+}
+
+/* Each once: CreateTopics refuses a name that is there twice. */
+struct server_topics *server_kafka_missing_topics(const struct generation *before, const struct generation *after)
+{
+    struct server_topics *topics = mem_alloc_zero(MEM_KAFKA, sizeof *topics);
+    struct str *there = NULL;
+    size_t n_there = before ? list_topics(before, &there) : 0, n = list_topics(after, &topics->names);
+    struct map known = {0};
+
+    for (size_t i = 0; i < n_there; i++)
+        (void)add_once(&known, there[i]);
+    for (size_t i = 0; i < n; i++) {
+        if (add_once(&known, topics->names[i]))
+            topics->names[topics->request.n_names++] = topics->names[i];
+        else
+            free_name(topics->names[i]);
+    }
+    map_free(&known, MEM_KAFKA);
+    for (size_t i = 0; i < n_there; i++)
+        free_name(there[i]);
+    mem_free(MEM_KAFKA, there);
+    topics->request.names = topics->names;
+    if (before && topics->request.n_names == 0) {
+        server_kafka_free_topics(topics);
+        return NULL;
+    }
+    return topics;
+}
+
+void server_kafka_free_topics(struct server_topics *topics)
+{
+    if (!topics)
+        return;
+    for (size_t i = 0; i < topics->request.n_names; i++)
+        free_name(topics->names[i]);
+    mem_free(MEM_KAFKA, topics->names);
+    mem_free(MEM_KAFKA, topics);
 }

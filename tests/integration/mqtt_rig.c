@@ -84,8 +84,7 @@ static void open_rig(struct mqtt_rig *r, const char *const *settings)
     fake_sink_init(&r->sink);
     assert_int_equal(loop_init(&r->main, 0, &ei), E_OK);
     assert_int_equal(workers_init(&r->workers, MQTT_RIG_WORKERS, MAILBOX_BYTES, on_thread, &ei), E_OK);
-    all = (struct mqtt_adapter_settings){
-        .workers = &r->workers, .sink = &r->sink.sink, .generation = r->generation};
+    all = (struct mqtt_adapter_settings){.workers = &r->workers, .sink = &r->sink.sink, .generation = r->generation};
     if (mqtt_adapter_open(&all, &r->adapter, &ei) != E_OK)
         fail_msg("%s", ei.text);
     r->started.on_mail = on_started;
@@ -215,6 +214,11 @@ void mqtt_rig_id(struct mqtt_rig *r, unsigned worker, char id[MQTT_RIG_ID])
     do
         snprintf(id, MQTT_RIG_ID, "client%d", n++);
     while (broker_home(r->adapter->broker, STR("t1"), (struct str){0}, str_from(id)) != worker);
+}
+
+unsigned mqtt_rig_home(const struct mqtt_rig *r, const char *tenant, const char *device)
+{
+    return broker_home(r->adapter->broker, str_from(tenant), str_from(device), (struct str){0});
 }
 
 void mqtt_rig_pass_ms(struct mqtt_rig *r, uint64_t ms)

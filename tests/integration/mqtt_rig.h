@@ -48,6 +48,9 @@ void mqtt_rig_connect(struct mqtt_rig *r, struct mqtt_peer *p);
 /* A client id, in `id`, whose session is at home on a worker. */
 void mqtt_rig_id(struct mqtt_rig *r, unsigned worker, char id[MQTT_RIG_ID]);
 
+/* The worker on which a device's sessions are at home. */
+unsigned mqtt_rig_home(const struct mqtt_rig *r, const char *tenant, const char *device);
+
 /* Moves the workers' timers on; the clock itself stays. */
 void mqtt_rig_pass_ms(struct mqtt_rig *r, uint64_t ms);
 

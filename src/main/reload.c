@@ -1,0 +1,287 @@
+#include "main/reload.h"
+
+#include <stdio.h>
+
+#include "adapter/mqtt/mqtt_reload.h"
+#include "base/check.h"
+#include "base/log.h"
+#include "config/config_diff.h"
+#include "main/rule_options.h"
+#include "main/server.h"
+#include "obs/metrics.h"
+
+enum result { APPLIED, UNCHANGED, REFUSED, FAILED, RESULTS };
+
+static struct metric results[RESULTS] = {
+    [APPLIED] = {.name = "millrace_config_reload_total",
+                 .labels = "result=\"applied\"",
+                 .help =
+                     "Reloads: applied; unchanged: nothing differed; refused: something needs a restart; failed: the file is "
+                     "invalid or topics could not be made",
+                 .kind = METRIC_COUNTER},
+    [UNCHANGED] = {.name = "millrace_config_reload_total", .labels = "result=\"unchanged\"", .kind = METRIC_COUNTER},
+    [REFUSED] = {.name = "millrace_config_reload_total", .labels = "result=\"refused\"", .kind = METRIC_COUNTER},
+    [FAILED] = {.name = "millrace_config_reload_total", .labels = "result=\"failed\"", .kind = METRIC_COUNTER},
+};
+
+static double read_generation(void *context)
+{
+    return (double)(*((struct reload *)context)->holds)->number;
+}
+
+static double read_age(void *context)
+{
+    uint64_t good_ms = ((struct reload *)context)->good_ms, now_ms = loop_wall_ms();
+
+    return now_ms > good_ms ? (double)(now_ms - good_ms) / 1e3 : 0;
+}
+
+static double read_success(void *context)
+{
+    return ((struct reload *)context)->was_good;
+}
+
+static struct metric states[] = {
+    {.name = "millrace_config_generation",
+     .help = "Which configuration holds: 1 at the start, one more with each reload that was applied",
+     .kind = METRIC_GAUGE,
+     .read = read_generation},
+    {.name = "millrace_config_age_seconds",
+     .help = "How long ago the configuration that holds was last found to be that of the file",
+     .kind = METRIC_GAUGE,
+     .read = read_age},
+    {.name = "millrace_config_last_reload_successful",
+     .help = "0: the file was not taken over when it was last read; the log says why",
+     .kind = METRIC_GAUGE,
+     .read = read_success},
+};
+
+/* --- reading --- */
+
+err reload_load(const struct cli *cli, uint64_t number, struct generation **out_generation, struct config_errors *errors)
+{
+    struct rule_table *rules = NULL;
+    struct config *config = NULL;
+    err e = cli_load_config(cli, &config, errors);
+
+    if (e == E_OK)
+        e = rule_options_make(config, cli_source_name(cli), &rules, errors);
+    if (e != E_OK) {
+        config_unref(config);
+        return e;
+    }
+    *out_generation = generation_new(number, config, rules);
+    return E_OK;
+}
+
+void reload_apply_log_levels(const struct config *config)
+{
+    for (int sub = 0; sub < LOG_SUBS; sub++)
+        log_set_level((enum log_sub)sub, config->log_levels[sub]);
+}
+
+/* --- how it ends --- */
+
+static void note(struct reload *r, enum result result)
+{
+    metric_add(&results[result], 1);
+    r->was_good = result == APPLIED || result == UNCHANGED;
+    if (r->was_good)
+        r->good_ms = loop_wall_ms();
+    else
+        LOG_WARN(LOG_CONFIG, "reload.kept", F_INT("generation", r->s->now->number),
+                 F_INT("age_s", (loop_wall_ms() - r->good_ms) / 1000));
+}
+
+static void log_errors(const struct config_errors *errors)
+{
+    for (size_t i = 0; i < errors->count; i++)
+        LOG_ERROR(LOG_CONFIG, "reload.invalid", F_TEXT("file", errors->items[i].file), F_INT("line", errors->items[i].line),
+                  F_TEXT("why", errors->items[i].text));
+    if (errors->omitted)
+        LOG_ERROR(LOG_CONFIG, "reload.invalid_more", F_INT("errors", errors->omitted));
+}
+
+static void log_fixed(const struct reload *r, const struct config_diff *diff)
+{
+    for (size_t i = 0; i < diff->n_fixed && i < CONFIG_DIFF_MAX_FIXED; i++)
+        LOG_ERROR(LOG_CONFIG, "reload.refused", F_TEXT("file", cli_source_name(r->cli)), F_INT("line", diff->fixed[i].line),
+                  F_TEXT("option", diff->fixed[i].path), F_TEXT("why", "needs a restart"));
+    if (diff->n_fixed > CONFIG_DIFF_MAX_FIXED)
+        LOG_ERROR(LOG_CONFIG, "reload.refused_more", F_INT("options", diff->n_fixed - CONFIG_DIFF_MAX_FIXED));
+}
+
+/* --- the change --- */
+
+static void on_in_use(struct mail *m)
+{
+    struct reload *r = CONTAINER_OF(m, struct reload, in_use);
+
+    generation_unref(r->s->now);
+    r->s->now = r->next;
+    r->next = NULL;
+    r->is_changing = false;
+    LOG_INFO(LOG_CONFIG, "reload.applied", F_INT("generation", r->s->now->number),
+             F_INT("tenants", r->s->now->config->tenant_count), F_INT("rules", r->s->now->config->to_kafka_count));
+    reload_apply_log_levels(r->s->now->config);
+    note(r, APPLIED);
+    if (r->is_wanted)
+        reload_ask(r);
+}
+
+static void change(struct reload *r)
+{
+    r->awaited = NULL;
+    r->is_changing = true;
+    mqtt_reload_use(r->s->mqtt, r->next, &r->in_use, &r->s->loop.mailbox);
+}
+
+static void drop_next(struct reload *r)
+{
+    generation_unref(r->next);
+    r->next = NULL;
+    r->awaited = NULL;
+}
+
+/* The file was changed again before what it said could be applied. */
+static void supersede(struct reload *r)
+{
+    if (r->next)
+        LOG_WARN(LOG_CONFIG, "reload.superseded", F_INT("generation", r->next->number));
+    drop_next(r);
+}
+
+static void unlink_topics(struct reload *r, const struct server_topics *topics)
+{
+    struct server_topics **at = &r->asked;
+
+    while (*at != topics)
+        at = &(*at)->next;
+    *at = topics->next;
+}
+
+/* Answers to other requests than the awaited one belong to generations that were given up. */
+static void on_topics(struct mail *m)
+{
+    struct server_topics *topics = CONTAINER_OF(m, struct server_topics, request.mail);
+    struct reload *r = topics->owner;
+    bool is_awaited = r->is_ready && topics == r->awaited;
+
+    unlink_topics(r, topics);
+    if (is_awaited && topics->request.result.code == E_OK) {
+        change(r);
+    } else if (is_awaited) {
+        LOG_ERROR(LOG_CONFIG, "reload.topics_failed", F_TEXT("why", topics->request.result.text));
+        drop_next(r);
+        note(r, FAILED);
+    }
+    server_kafka_free_topics(topics);
+}
+
+/* Topics first: a device that is let in must not find its topics missing. */
+static void prepare(struct reload *r)
+{
+    struct server_topics *topics = server_kafka_missing_topics(r->s->now, r->next);
+
+    if (!topics) {
+        change(r);
+        return;
+    }
+    LOG_INFO(LOG_CONFIG, "reload.topics", F_INT("generation", r->next->number), F_INT("topics", topics->request.n_names));
+    topics->owner = r;
+    topics->request.mail.on_mail = on_topics;
+    topics->request.home = &r->s->loop.mailbox;
+    topics->next = r->asked;
+    r->asked = r->awaited = topics;
+    kafka_ensure_topics(r->s->kafka, &topics->request);
+}
+
+static void consider(struct reload *r, struct generation *found)
+{
+    struct config_diff diff;
+
+    config_diff_make(r->s->now->config, found->config, &diff);
+    if (diff.n_fixed > 0) {
+        generation_unref(found);
+        log_fixed(r, &diff);
+        note(r, REFUSED);
+        return;
+    }
+    supersede(r);
+    if (diff.n_changes == 0) {
+        generation_unref(found);
+        LOG_INFO(LOG_CONFIG, "reload.unchanged", F_INT("generation", r->s->now->number));
+        note(r, UNCHANGED);
+        return;
+    }
+    LOG_INFO(LOG_CONFIG, "reload", F_INT("generation", found->number), F_INT("changes", diff.n_changes),
+             F_TEXT("first", diff.first.path), F_INT("line", diff.first.line));
+    r->next = found;
+    prepare(r);
+}
+
+static void start(struct reload *r)
+{
+    static struct config_errors errors; /* larger than a stack frame should be */
+    struct generation *found;
+
+    if (reload_load(r->cli, r->s->now->number + 1, &found, &errors) == E_OK) {
+        consider(r, found);
+        return;
+    }
+    log_errors(&errors);
+    note(r, FAILED);
+}
+
+/* --- life --- */
+
+static void on_change(struct config_watch *cw)
+{
+    reload_ask(CONTAINER_OF(cw, struct reload, watch));
+}
+
+void reload_init(struct reload *r, struct server *s, const struct cli *cli, const struct config_watch_stamp *before)
+{
+    struct errinfo ei = {0};
+
+    *r = (struct reload){
+        .s = s, .cli = cli, .holds = &s->now, .in_use = {.on_mail = on_in_use}, .good_ms = loop_wall_ms(), .was_good = true};
+    metrics_register(results, RESULTS);
+    for (size_t i = 0; i < ARRAY_LEN(states); i++)
+        states[i].context = r;
+    metrics_register(states, ARRAY_LEN(states));
+    if (cli->config_file && config_watch_open(&r->watch, &s->loop, cli->config_file, before, on_change, &ei) != E_OK)
+        LOG_WARN(LOG_CONFIG, "reload.watch", F_TEXT("why", ei.text));
+}
+
+void reload_begin(struct reload *r)
+{
+    r->is_ready = true;
+    if (r->is_wanted)
+        reload_ask(r);
+}
+
+void reload_ask(struct reload *r)
+{
+    r->is_wanted = !r->is_ready || r->is_changing;
+    if (!r->is_wanted)
+        start(r);
+}
+
+void reload_end(struct reload *r)
+{
+    r->is_ready = false;
+    config_watch_close(&r->watch);
+}
+
+void reload_fini(struct reload *r)
+{
+    struct server_topics *topics;
+
+    config_watch_close(&r->watch);
+    while ((topics = r->asked)) {
+        r->asked = topics->next;
+        server_kafka_free_topics(topics);
+    }
+    drop_next(r);
+}
