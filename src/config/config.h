@@ -63,6 +63,7 @@ struct config_listener {
     unsigned line;
     struct config_address mqtt;
     struct str tenant;    /* of anonymous clients and of user names without `@`; empty: there is none */
+    struct str response_information; /* told to MQTT 5 clients that ask for it; empty: nothing */
     bool is_hono;         /* device endpoints follow Hono */
     bool is_anonymous;    /* clients without user name are let in */
     bool is_tenant_fixed; /* names of other tenants are refused */
@@ -157,6 +158,7 @@ struct config_limits {
     uint64_t subscriptions_per_session;
     uint64_t receive_maximum; /* QoS 1 and 2 publishes a client may have unacknowledged */
     uint64_t topic_alias_maximum;
+    uint64_t outgoing_topic_aliases; /* set for the messages a client gets, if it allows it */
     uint64_t output_bytes; /* waiting to be sent, per connection */
     uint64_t session_queued_messages;
     uint64_t session_queued_bytes;
@@ -180,6 +182,7 @@ struct config {
     size_t to_kafka_count;
     uint64_t rules_max_topics;                /* different topics that the values of messages may name */
     uint64_t hono_delivery_timeout_ms;        /* 0: wait for Kafka */
+    bool hono_gateway_id, hono_tenant_id;     /* records of devices have these headers, too */
     uint64_t drain_timeout_ms;                /* how long an orderly stop waits for Kafka's acknowledgements */
     uint64_t workers;                         /* 0: one for each CPU the process may use */
     int log_level;                            /* enum log_level */

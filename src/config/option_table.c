@@ -187,6 +187,13 @@ const struct option option_table[] = {
      .help = "The topics telemetry, event, command and error, and their short forms t, e and c, are Eclipse Hono's device "
              "endpoints. "
              "If false they are ordinary topics."},
+    {.path = "listeners[].response_information",
+     .type = OPTION_TEXT,
+     .flags = OPTION_RELOADABLE,
+     RANGE(0, 1024),
+     IN_LISTENER(response_information),
+     .help = "What an MQTT 5 client is told that asks for Response Information: a topic under which clients agree to ask for "
+             "responses. An empty text tells nothing."},
     {.path = "listeners[].anonymous",
      .type = OPTION_BOOL,
      .flags = OPTION_RELOADABLE,
@@ -396,6 +403,19 @@ const struct option option_table[] = {
      .help =
          "How long a record may wait for Kafka before its device is told that it failed. 0 waits as long as it takes, which "
          "loses and doubles nothing; Hono itself gives up after about 3s."},
+    {.path = "hono.gateway_id",
+     .type = OPTION_BOOL,
+     .flags = OPTION_RELOADABLE,
+     .initial = "false",
+     IN_CONFIG(hono_gateway_id),
+     .help = "Whether a record of a device for which a gateway has spoken has the gateway's id as its header gateway_id. Hono "
+             "has no such header."},
+    {.path = "hono.tenant_id",
+     .type = OPTION_BOOL,
+     .flags = OPTION_RELOADABLE,
+     .initial = "false",
+     IN_CONFIG(hono_tenant_id),
+     .help = "Whether every record of a device has its tenant's id as its header tenant_id. In Hono only the topic tells it."},
     {.path = "workers",
      .type = OPTION_NUMBER,
      .initial = "0",
@@ -473,6 +493,14 @@ const struct option option_table[] = {
      RANGE(0, 65535),
      IN_CONFIG(limits.topic_alias_maximum),
      .help = "How many topic aliases a client may set up, told to MQTT 5 clients."},
+    {.path = "limits.outgoing_topic_aliases",
+     .type = OPTION_NUMBER,
+     .flags = OPTION_RELOADABLE,
+     .initial = "32",
+     RANGE(0, 65535),
+     IN_CONFIG(limits.outgoing_topic_aliases),
+     .help = "How many topic aliases are set up, at most, for the messages of one MQTT 5 client that allows it by its Topic Alias "
+             "Maximum. The first topics it gets messages of have them."},
     {.path = "limits.output_bytes",
      .type = OPTION_SIZE,
      .flags = OPTION_RELOADABLE,

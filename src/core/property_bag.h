@@ -21,6 +21,7 @@ enum property_bag_on_error {
     PROPERTY_BAG_ON_ERROR_IGNORE,
     PROPERTY_BAG_ON_ERROR_DISCONNECT,
     PROPERTY_BAG_ON_ERROR_SKIP_ACK,
+    PROPERTY_BAG_ON_ERRORS,
 };
 
 /* All-zero is an empty bag. A property that is absent or has no value is empty. */

@@ -134,6 +134,7 @@ static void explain_device(struct work *w, const struct device_topic *topic, enu
     const struct explain_request *q = w->request;
     struct str route = str_from(device_topic_endpoint_name(topic->endpoint));
     struct mqtt_device_publish p = {
+        .config = w->config,
         .registry = w->registry,
         .principal = &w->principal,
         .topic = topic,

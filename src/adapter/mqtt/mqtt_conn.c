@@ -1,7 +1,7 @@
 #include "adapter/mqtt/mqtt_conn.h"
 
-#include "adapter/mqtt/mqtt_aliases.h"
 #include "adapter/mqtt/mqtt_events.h"
+#include "adapter/mqtt/mqtt_extras.h"
 #include "adapter/mqtt/mqtt_handlers.h"
 #include "adapter/mqtt/mqtt_handshake.h"
 #include "adapter/mqtt/mqtt_metrics.h"
@@ -143,8 +143,7 @@ static void let_go(struct mqtt_conn *c, bool publishes_will)
     mqtt_pending_orphan(c);
     mqtt_subscribe_cancel(c);
     if (was_open) {
-        mqtt_aliases_free(c->aliases);
-        c->aliases = NULL;
+        mqtt_extras_free(c);
         leave_session(c, publishes_will);
     } else {
         mqtt_handshake_drop(c->handover);

@@ -18,8 +18,8 @@
 #include "loop/stream.h"
 #include "proto/mqtt/packet.h"
 
-struct mqtt_aliases;
 struct mqtt_barrier;
+struct mqtt_extras;
 struct mqtt_handover;
 struct mqtt_pending;
 
@@ -37,12 +37,13 @@ struct mqtt_conn {
     struct mqtt_pending *first_pending, *last_pending; /* publishes not yet acknowledged, in order (mqtt_pending.h) */
     union {
         struct mqtt_handover *handover; /* MQTT_WAIT_CONNECT: comes from another worker, who it is is known */
-        struct mqtt_aliases *aliases;   /* MQTT_OPEN: topic aliases of the client, with the first */
+        struct mqtt_extras *extras;     /* MQTT_OPEN: what few need, with the first use (mqtt_extras.h) */
     };
     struct mqtt_barrier *barrier; /* a SUBSCRIBE waits for mail that was posted before it */
     uint32_t max_packet_size;     /* the client's, 0: none */
     uint32_t max_packet_bytes;    /* ours; this and the next two as they were when its CONNECT was accepted */
     uint16_t receive_maximum, topic_alias_maximum;
+    uint16_t aliases_out_maximum; /* how many the client lets us set, within our own bound */
     uint32_t last_packet_ms; /* low bits of the loop's clock */
     uint16_t keep_alive_s;   /* 0: none */
     uint16_t n_pending;      /* places in that list, */
@@ -53,7 +54,6 @@ struct mqtt_conn {
     bool is_waiting : 1;         /* in mw->waiting */
     bool has_passed_barrier : 1; /* the SUBSCRIBE may be processed */
     bool has_expiry : 1;         /* a session expiry above 0 was asked for in CONNECT */
-    bool wants_problem_information : 1;
     bool is_full : 1;     /* paused until an acknowledgement leaves */
     bool is_end_told : 1; /* the event of its end has been sent */
     bool is_choked : 1;   /* paused until the client has taken its output */

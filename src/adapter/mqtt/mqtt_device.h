@@ -7,18 +7,25 @@
 #include "core/device_record.h"
 #include "core/device_topic.h"
 #include "core/property_bag.h"
+#include "core/trace_context.h"
 #include "registry/registry.h"
 
 /* A device's publish, from a client or from a will. Everything is borrowed. */
 struct mqtt_device_publish {
+    const struct config *config;
     struct registry *registry;
     const struct principal *principal;
     const struct device_topic *topic;
     struct str address, payload; /* the topic as it was sent, with its bag */
     struct str content_type;
+    struct trace_context trace;
     uint8_t qos;
     bool retain;
-    struct property_bag bag; /* of the topic, once prepared */
+    bool is_malformed; /* its payload is not the text it claims to be */
+    /* Once prepared: */
+    bool is_terminal;        /* refused because the sender itself may not be here any more (spec/hono 2.3) */
+    const char *text;        /* refused: why, in words; NULL: the refusal's own */
+    struct property_bag bag; /* of the topic */
     char scratch[PROPERTY_BAG_SCRATCH_BYTES];
 };
 

@@ -169,11 +169,26 @@ static uint16_t keep_alive_of(const struct mqtt_conn *c, const struct mqtt_conne
     return (uint16_t)(maximum < UINT16_MAX ? maximum : UINT16_MAX);
 }
 
+static bool wants_response_information(const struct mqtt_properties *props)
+{
+    return number(props, MQTT_PROPERTY_REQUEST_RESPONSE_INFORMATION, props->request_response_information, 0) != 0;
+}
+
+/* How many topic aliases we may set: what the client allows, 0 if it says nothing [MQTT-3.1.2-26, 3.1.2-27]. */
+static uint16_t aliases_out_of(const struct mqtt_conn *c, const struct mqtt_properties *props)
+{
+    uint32_t allowed = number(props, MQTT_PROPERTY_TOPIC_ALIAS_MAXIMUM, props->topic_alias_maximum, 0);
+    uint64_t ours = mqtt_limits(c->mw)->outgoing_topic_aliases;
+
+    return (uint16_t)(allowed < ours ? allowed : ours);
+}
+
 /* E_LIMIT: the client takes no packet as large as its CONNACK. */
 static err welcome(struct mqtt_conn *c, const struct mqtt_connect *connect, bool is_present, struct str assigned_id)
 {
     struct mqtt_encoder encoder = mqtt_conn_encoder(c);
     uint16_t keep_alive = keep_alive_of(c, connect);
+    struct str information = mqtt_conn_listener(c)->response_information;
     struct mqtt_properties props = {0};
     err e;
 
@@ -186,6 +201,8 @@ static err welcome(struct mqtt_conn *c, const struct mqtt_connect *connect, bool
         mqtt_property_set_text(&props, MQTT_PROPERTY_ASSIGNED_CLIENT_IDENTIFIER, assigned_id);
     if (keep_alive != connect->keep_alive)
         mqtt_property_set_number(&props, MQTT_PROPERTY_SERVER_KEEP_ALIVE, keep_alive);
+    if (wants_response_information(&connect->properties) && information.n)
+        mqtt_property_set_text(&props, MQTT_PROPERTY_RESPONSE_INFORMATION, information); /* section 3.2.2.3.15 */
     e = mqtt_connect_encode_connack(&encoder, is_present, MQTT_REASON_SUCCESS, &props);
     if (e == E_LIMIT)
         return e;
@@ -232,6 +249,7 @@ static enum handle open_session(struct mqtt_conn *c, const struct mqtt_connect *
     if (!ss)
         return refuse(c, MQTT_REASON_QUOTA_EXCEEDED);
     mqtt_conn_open(c, ss);
+    c->aliases_out_maximum = aliases_out_of(c, props);
     if (welcome(c, connect, is_present, str_from(assigned)) != E_OK) {
         mqtt_conn_close(c, false); /* nothing else may be said to it [MQTT-3.1.2-24] */
         return HANDLE_DONE;

@@ -92,6 +92,12 @@ static struct metric counters[MQTT_COUNTERS] = {
     [MQTT_COUNT_TOPICS_MADE] = {.name = "millrace_rule_topics_asked_for_total",
                                 .help = "Times a rule asked Kafka to make a topic if it is missing",
                                 .kind = METRIC_COUNTER},
+    [MQTT_COUNT_ERRORS_TOLD] = {.name = "millrace_mqtt_device_errors_total",
+                                .help = "Errors published to the devices that had subscribed to them",
+                                .kind = METRIC_COUNTER},
+    [MQTT_COUNT_ERRORS_UNTOLD] = {.name = "millrace_mqtt_device_errors_untold_total",
+                                  .help = "Errors subscribed to that found no room in the connection's output or did not fit",
+                                  .kind = METRIC_COUNTER},
 };
 
 static void describe(struct metric *m, const char *name, const char *help, const char *labels, enum metric_kind kind)

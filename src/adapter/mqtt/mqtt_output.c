@@ -1,5 +1,6 @@
 #include "adapter/mqtt/mqtt_output.h"
 
+#include "adapter/mqtt/mqtt_aliases_out.h"
 #include "adapter/mqtt/mqtt_events.h"
 #include "base/check.h"
 #include "core/message.h"
@@ -31,11 +32,49 @@ static bool has_room(const struct mqtt_conn *c, size_t bytes)
     return pending == 0 || pending + bytes <= mqtt_limits(c->mw)->output_bytes;
 }
 
+/* Writes a PUBLISH, by alias if the client lets us set one. */
+static err write_publish(struct mqtt_conn *c, struct mqtt_publish_out *out)
+{
+    struct mqtt_encoder e = mqtt_conn_encoder(c);
+    struct str topic = out->topic;
+    bool is_new = false;
+    err result;
+
+    if (c->aliases_out_maximum && c->state == MQTT_OPEN)
+        is_new = mqtt_aliases_out_use(c, out);
+    if (!has_room(c, mqtt_publish_size((enum mqtt_version)c->version, out)))
+        return E_AGAIN;
+    result = mqtt_publish_encode(&e, out);
+    if (result == E_OK && is_new)
+        mqtt_aliases_out_set(c, topic);
+    mqtt_conn_sent(c, result);
+    return result;
+}
+
+err mqtt_output_json(struct mqtt_conn *c, struct str topic, struct str body, uint32_t subscription_id)
+{
+    static const struct str content_type = STR_INIT("\x03\x00\x10" "application/json"); /* section 3.3.2.3.9 */
+    struct mqtt_encoder e = mqtt_conn_encoder(c);
+    struct mqtt_publish_out out = {
+        .topic = topic,
+        .payload = body,
+        .properties = content_type,
+        .subscription_ids = &subscription_id,
+        .subscription_id_count = subscription_id != 0,
+    };
+    err result;
+
+    if (!has_room(c, mqtt_publish_size((enum mqtt_version)c->version, &out)))
+        return E_AGAIN;
+    result = mqtt_publish_encode(&e, &out);
+    mqtt_conn_sent(c, result);
+    return result;
+}
+
 static err publish(struct link *link, const struct link_publish *p)
 {
     struct mqtt_conn *c = from_link(link);
     const struct message *m = p->message;
-    struct mqtt_encoder e = mqtt_conn_encoder(c);
     struct mqtt_publish_out out = {
         .topic = m->topic,
         .payload = m->payload,
@@ -49,12 +88,8 @@ static err publish(struct link *link, const struct link_publish *p)
         .dup = p->dup,
         .retain = p->retain,
     };
-    err result;
+    err result = write_publish(c, &out);
 
-    if (!has_room(c, mqtt_publish_size((enum mqtt_version)c->version, &out)))
-        return E_AGAIN;
-    result = mqtt_publish_encode(&e, &out);
-    mqtt_conn_sent(c, result);
     /* Without memory the connection closes, and the message stays where it is for the next one. */
     return result == E_NOMEM ? E_AGAIN : result;
 }

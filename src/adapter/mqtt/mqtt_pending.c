@@ -1,5 +1,6 @@
 #include "adapter/mqtt/mqtt_pending.h"
 
+#include "adapter/mqtt/mqtt_errors.h"
 #include "adapter/mqtt/mqtt_output.h"
 #include "base/check.h"
 #include "base/log.h"
@@ -43,23 +44,43 @@ enum mqtt_refusal mqtt_pending_refusal(enum outcome outcome)
     return refusals[outcome];
 }
 
+enum answer { ANSWER_CLOSE, ANSWER_ACK, ANSWER_NOTHING };
+
+/* spec/hono 2.3: what is done by `on-error`, without and with an error that was published. In 5.0 an acknowledgement has a reason
+ * code; where Hono acknowledges to 3.1.1 what was lost, the error that goes before tells it. */
+static const enum answer answers[PROPERTY_BAG_ON_ERRORS][2] = {
+    [PROPERTY_BAG_ON_ERROR_DEFAULT] = {ANSWER_CLOSE, ANSWER_ACK},
+    [PROPERTY_BAG_ON_ERROR_DISCONNECT] = {ANSWER_CLOSE, ANSWER_CLOSE},
+    [PROPERTY_BAG_ON_ERROR_IGNORE] = {ANSWER_ACK, ANSWER_ACK},
+    [PROPERTY_BAG_ON_ERROR_SKIP_ACK] = {ANSWER_NOTHING, ANSWER_NOTHING},
+};
+
+static enum answer answer_for(const struct mqtt_pending *p, bool is_published, bool has_reasons)
+{
+    if (p->is_terminal)
+        return ANSWER_CLOSE;
+    if (p->on_error == PROPERTY_BAG_ON_ERROR_DEFAULT && p->qos && has_reasons)
+        return ANSWER_ACK; /* with the reason the client is told all there is */
+    return answers[p->on_error][is_published];
+}
+
 /* Tells the client what its publish came to. What it is not told by a packet, it learns by being closed. */
 static void answer_refused(struct mqtt_conn *c, const struct mqtt_pending *p)
 {
-    enum mqtt_type type = p->qos == 2 ? MQTT_PUBREC : MQTT_PUBACK;
     bool has_reasons = c->version == MQTT_VERSION_5;
+    bool is_published = mqtt_errors_publish(c, p->note, p->packet_id, (enum mqtt_refusal)p->refusal);
+    enum answer answer = answer_for(p, is_published, has_reasons);
+    enum mqtt_reason reason = reasons[p->refusal];
 
-    if (p->on_error == PROPERTY_BAG_ON_ERROR_SKIP_ACK)
-        return;
-    if (p->on_error == PROPERTY_BAG_ON_ERROR_IGNORE) {
-        if (p->qos)
-            mqtt_output_ack(c, type, p->packet_id, has_reasons ? MQTT_REASON_UNSPECIFIED_ERROR : MQTT_REASON_SUCCESS);
+    if (answer == ANSWER_CLOSE) {
+        mqtt_conn_fail(c, reason);
         return;
     }
-    if (p->on_error == PROPERTY_BAG_ON_ERROR_DEFAULT && p->qos && has_reasons)
-        mqtt_output_ack(c, type, p->packet_id, reasons[p->refusal]);
-    else
-        mqtt_conn_fail(c, reasons[p->refusal]);
+    if (answer == ANSWER_NOTHING || p->qos == 0)
+        return;
+    if (p->on_error == PROPERTY_BAG_ON_ERROR_IGNORE)
+        reason = MQTT_REASON_UNSPECIFIED_ERROR;
+    mqtt_output_ack(c, p->qos == 2 ? MQTT_PUBREC : MQTT_PUBACK, p->packet_id, has_reasons ? reason : MQTT_REASON_SUCCESS);
 }
 
 static void answer(struct mqtt_conn *c, const struct mqtt_pending *p)
@@ -70,8 +91,15 @@ static void answer(struct mqtt_conn *c, const struct mqtt_pending *p)
         mqtt_output_ack(c, p->qos == 2 ? MQTT_PUBREC : MQTT_PUBACK, p->packet_id, MQTT_REASON_SUCCESS);
 }
 
+static void drop_note(struct mqtt_pending *p)
+{
+    mqtt_errors_drop_note(p->note);
+    p->note = NULL;
+}
+
 static void release(struct mqtt_pending *p)
 {
+    drop_note(p);
     slab_free(&p->mw->pending_slab, p);
 }
 
@@ -194,8 +222,10 @@ struct mqtt_pending *mqtt_pending_new_will(struct mqtt_worker *mw, enum mqtt_rou
 void mqtt_pending_enter(struct mqtt_conn *c, struct mqtt_pending *p)
 {
     mqtt_metrics_wait((enum mqtt_route)p->route, 1);
-    if (p->qos == 0)
+    if (p->qos == 0) {
+        drop_note(p);
         return;
+    }
     p->conn = c;
     append(c, p);
     if (p->qos == 2)
@@ -254,8 +284,11 @@ void mqtt_pending_acknowledge(struct mqtt_conn *c, enum mqtt_route route, uint8_
 void mqtt_pending_refuse(struct mqtt_conn *c, enum mqtt_route route, uint8_t qos, uint16_t packet_id,
                          enum property_bag_on_error on_error, enum mqtt_refusal why)
 {
-    struct mqtt_pending *p = mqtt_pending_new(c, route, qos, packet_id, on_error);
+    mqtt_pending_refuse_place(c, mqtt_pending_new(c, route, qos, packet_id, on_error), why);
+}
 
+void mqtt_pending_refuse_place(struct mqtt_conn *c, struct mqtt_pending *p, enum mqtt_refusal why)
+{
     LOG_INFO(LOG_MQTT, "publish.refused", F_STR("client", session_client_id(c->ss)),
              F_TEXT("reason", mqtt_metrics_refusal_name(why)));
     mqtt_pending_enter(c, p);
@@ -274,6 +307,7 @@ void mqtt_pending_orphan(struct mqtt_conn *c)
 
         p->conn = NULL;
         p->next = NULL;
+        drop_note(p); /* nobody is there to be told */
         if (p->is_settled)
             release(p);
         p = next;

@@ -12,12 +12,15 @@
 #include "core/property_bag.h"
 #include "core/sink.h"
 
+struct mqtt_error_note;
+
 struct mqtt_pending {
     struct delivery delivery;
     struct mqtt_pending *next;
     struct mqtt_conn *conn; /* NULL: gone, or nobody waits (QoS 0, a will) */
     struct mqtt_worker *mw;
     struct unsettled unsettled; /* QoS 2: the session, if it lives */
+    struct mqtt_error_note *note; /* NULL: nobody subscribed to its errors. Owned */
     uint16_t packet_id;
     uint8_t qos;
     uint8_t route;      /* enum mqtt_route */
@@ -26,6 +29,7 @@ struct mqtt_pending {
     uint8_t n_expected; /* outcomes that have not come yet, of several records */
     bool is_settled;
     bool is_refused;
+    bool is_terminal; /* a refusal that closes whatever `on_error` says */
 };
 
 /* A place for a publish that goes to Kafka; it counts for nothing until mqtt_pending_enter(), or goes back by
@@ -59,6 +63,9 @@ void mqtt_pending_acknowledge(struct mqtt_conn *c, enum mqtt_route route, uint8_
  * (spec/hono 2.3), else by closing. Counts it. */
 void mqtt_pending_refuse(struct mqtt_conn *c, enum mqtt_route route, uint8_t qos, uint16_t packet_id,
                          enum property_bag_on_error on_error, enum mqtt_refusal why);
+
+/* The same for a place of mqtt_pending_new(), which it takes, with what the caller has put into `note` and `is_terminal`. */
+void mqtt_pending_refuse_place(struct mqtt_conn *c, struct mqtt_pending *p, enum mqtt_refusal why);
 
 /* The connection goes: its places stand alone from now on. */
 void mqtt_pending_orphan(struct mqtt_conn *c);

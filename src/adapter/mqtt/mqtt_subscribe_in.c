@@ -1,5 +1,6 @@
 #include "adapter/mqtt/mqtt_subscribe_in.h"
 
+#include "adapter/mqtt/mqtt_errors.h"
 #include "adapter/mqtt/mqtt_events.h"
 #include "adapter/mqtt/mqtt_handlers.h"
 #include "base/check.h"
@@ -60,6 +61,8 @@ static uint8_t subscribe(struct mqtt_conn *c, const struct mqtt_subscription *wa
         return MQTT_REASON_SHARED_SUBSCRIPTIONS_NOT_SUPPORTED; /* as CONNACK has said */
     if (wanted->filter.levels > mqtt_limits(c->mw)->topic_levels)
         return MQTT_REASON_TOPIC_FILTER_INVALID;
+    if (mqtt_errors_is_filter(c, wanted->filter.filter))
+        return mqtt_errors_subscribe(c, wanted->filter.filter, wanted->qos, id);
     e = session_subscribe(c->ss, wanted->filter.filter, &options, &existed);
     if (e != E_OK)
         return MQTT_REASON_QUOTA_EXCEEDED;
@@ -75,6 +78,15 @@ static bool wants_retained(const struct mqtt_subscription *wanted, bool existed)
 static bool exists(const struct mqtt_conn *c, const struct mqtt_subscription *wanted)
 {
     return session_is_subscribed(c->ss, wanted->filter.filter);
+}
+
+static bool unsubscribe(struct mqtt_conn *c, const struct mqtt_subscription *wanted)
+{
+    if (wanted->filter.share_name.n)
+        return false;
+    if (mqtt_errors_is_filter(c, wanted->filter.filter))
+        return mqtt_errors_unsubscribe(c, wanted->filter.filter);
+    return session_unsubscribe(c->ss, wanted->filter.filter);
 }
 
 /* The Subscription Identifier of all filters of a packet; 0: none. */
@@ -94,7 +106,7 @@ static void subscribe_all(struct mqtt_conn *c, const struct mqtt_subscribe *pack
     size_t n = 0;
 
     for (struct str rest = packet->filters; mqtt_subscribe_next(packet, &rest, &wanted); n++) {
-        is_due[n] = wants_retained(&wanted, exists(c, &wanted));
+        is_due[n] = wants_retained(&wanted, exists(c, &wanted)) && !mqtt_errors_is_filter(c, wanted.filter.filter);
         reasons[n] = subscribe(c, &wanted, id);
         if (reasons[n] > MQTT_REASON_GRANTED_QOS_2)
             is_due[n] = false;
@@ -177,9 +189,7 @@ enum handle mqtt_handle_unsubscribe(struct mqtt_conn *c, const struct mqtt_frame
         return HANDLE_DONE;
     }
     for (struct str rest = packet.filters; mqtt_subscribe_next(&packet, &rest, &wanted); n++)
-        reasons[n] = !wanted.filter.share_name.n && session_unsubscribe(c->ss, wanted.filter.filter)
-                         ? MQTT_REASON_SUCCESS
-                         : MQTT_REASON_NO_SUBSCRIPTION_EXISTED;
+        reasons[n] = unsubscribe(c, &wanted) ? MQTT_REASON_SUCCESS : MQTT_REASON_NO_SUBSCRIPTION_EXISTED;
     answer(c, mqtt_subscribe_encode_unsuback(&e, packet.packet_id, reasons, n, NULL));
     if (reasons != few)
         mem_free(MEM_ADAPTER, reasons);

@@ -1,0 +1,21 @@
+/* mqtt_extras: what few connections need, made with the first use of any of it, so that an idle client does not pay for it.
+ * One thread. */
+#pragma once
+
+#include "adapter/mqtt/mqtt_conn.h"
+
+struct mqtt_aliases;
+struct mqtt_aliases_out;
+struct mqtt_errors;
+
+struct mqtt_extras {
+    struct mqtt_aliases *aliases;         /* that the client has set */
+    struct mqtt_aliases_out *aliases_out; /* that we have set */
+    struct mqtt_errors *errors;           /* subscriptions to errors (mqtt_errors.h) */
+};
+
+/* The connection's, made if need be. It must be open. Never NULL. */
+struct mqtt_extras *mqtt_extras_make(struct mqtt_conn *c);
+
+/* Releases all of it, if there is any. */
+void mqtt_extras_free(struct mqtt_conn *c);
