@@ -1,0 +1,252 @@
+"""The configuration changes while the server runs: what asks for it, what it does to clients, and what cannot change."""
+import signal
+
+import pytest
+import yaml
+
+from lib.load import Load, check_exactly_once
+from lib.mqtt import DISCONNECT, V5, V311, Client
+from lib.wait import until
+
+PASSWORD = "pw"
+BAD_CREDENTIALS = {V311: 4, V5: 0x86}
+ADMINISTRATIVE_ACTION = 0x98
+RELOADS = 100
+
+
+class Reloading:
+    """A running server and its file, which the test changes."""
+
+    def __init__(self, serve, path, config):
+        self.path, self.config = path, config
+        self.write_in_place()
+        self.server = serve(arguments=["-c", path])
+
+    def text(self):
+        return yaml.safe_dump(self.config, sort_keys=False)
+
+    def write_in_place(self):
+        self.path.write_text(self.text())
+
+    def replace(self):
+        fresh = self.path.with_suffix(".new")
+        fresh.write_text(self.text())
+        fresh.rename(self.path)
+
+    def count(self, result):
+        return self.server.metrics().sum("millrace_config_reload_total", result=result)
+
+    def generation(self):
+        return self.server.metrics().sum("millrace_config_generation")
+
+    def reload(self, result="applied", how="replace"):
+        """Changes the file and waits for that to be found out."""
+        before = self.count(result)
+        getattr(self, how)()
+        until(lambda: self.count(result) > before, f"a reload with the result {result}; the log:\n{self.server.log()}")
+
+    def hang_up(self):
+        self.server.signal(signal.SIGHUP)
+
+    def log_in(self, user, password=PASSWORD, version=V5, expect=0):
+        client = Client(self.server.mqtt, version)
+        client.connect(f"{user}-{version}", user=user, password=password, expect=expect)
+        return client
+
+
+@pytest.fixture
+def reloading(serve, make_config, kafka, tmp_path):
+    def make(bootstrap=None, **options):
+        folder = tmp_path / "etc"
+        folder.mkdir()
+        return Reloading(serve, folder / "millrace.yaml", make_config(bootstrap or kafka.bootstrap, **options))
+    return make
+
+
+def is_alive(client):
+    client.ping()
+    return True
+
+
+@pytest.mark.parametrize("how", ["replace", "write_in_place"])
+def test_a_changed_file_is_found_and_a_new_device_can_log_in(reloading, tenant, kafka, how):
+    r = reloading()
+    with r.log_in("new@" + tenant, expect=BAD_CREDENTIALS[V5]), r.log_in("a1@" + tenant) as stays:
+        r.config["tenants"][tenant]["devices"]["new"] = {"password": PASSWORD}
+        r.reload(how=how)
+        assert r.generation() == 2
+        with r.log_in("new@" + tenant) as new:
+            assert new.publish_and_wait("event", "hello") == 0
+        assert is_alive(stays)
+    assert [record.key for record in kafka.records(f"hono.event.{tenant}")] == [b"new"]
+
+
+def test_a_mounted_config_map_is_exchanged(serve, make_config, kafka, tenant, tmp_path):
+    """As Kubernetes does it: a link to a link to a folder, and the link in the middle turns."""
+    mount = tmp_path / "mount"
+    mount.mkdir()
+    config = make_config(kafka.bootstrap)
+
+    def turn(name):
+        (mount / name).mkdir()
+        (mount / name / "millrace.yaml").write_text(yaml.safe_dump(config))
+        (mount / "..data_tmp").symlink_to(name)
+        (mount / "..data_tmp").rename(mount / "..data")
+
+    turn("..2026_1")
+    (mount / "millrace.yaml").symlink_to("..data/millrace.yaml")
+    server = serve(arguments=["-c", mount / "millrace.yaml"])
+    for number in (2, 3):
+        config["tenants"][tenant]["devices"][f"new-{number}"] = {"password": PASSWORD}
+        turn(f"..2026_{number}")
+        until(lambda: server.metrics().sum("millrace_config_generation") == number, f"generation {number}:\n{server.log()}")
+        with Client(server.mqtt) as client:
+            client.connect("c", user=f"new-{number}@{tenant}", password=PASSWORD)
+
+
+def test_sighup_reads_secrets_again(reloading, tenant, tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_text("first\n")
+    r = reloading(devices={"d1": {"password": f"file:{secret}"}})
+    with r.log_in("d1@" + tenant, "first") as before:
+        secret.write_text("second\n")
+        r.reload(how="hang_up")
+        assert is_alive(before), "a changed password is asked for at the next CONNECT"
+        r.log_in("d1@" + tenant, "first", expect=BAD_CREDENTIALS[V5]).close()
+        r.log_in("d1@" + tenant, "second").close()
+        r.reload("unchanged", how="hang_up")
+        assert r.generation() == 2
+
+
+def test_an_invalid_file_changes_nothing(reloading, tenant):
+    r = reloading()
+    devices = r.config["tenants"][tenant]["devices"]
+    good = r.text()
+    with r.log_in("a1@" + tenant) as client:
+        devices["new"] = {"password": PASSWORD}
+        r.config["limits"] = {"receive_maximun": 5, "topic_levels": 1}
+        r.reload("failed")
+        log = r.server.log()
+        lines = r.text().splitlines()
+        for word, why in (("receive_maximun", "did you mean receive_maximum?"), ("topic_levels", "4 to 65535")):
+            at = next(i for i, line in enumerate(lines, 1) if word in line)
+            assert any(f"file={r.path} line={at} " in line and why in line for line in log.splitlines()), log
+        metrics = r.server.metrics()
+        assert metrics.sum("millrace_config_generation") == 1
+        assert metrics.sum("millrace_config_last_reload_successful") == 0
+        assert metrics.sum("millrace_config_age_seconds") > 0
+        r.log_in("new@" + tenant, expect=BAD_CREDENTIALS[V5]).close()
+        assert is_alive(client)
+        r.path.unlink()
+        until(lambda: r.count("failed") == 2, "the missing file to be noticed")
+        r.config = yaml.safe_load(good)
+        r.reload("unchanged")
+        assert r.server.metrics().sum("millrace_config_last_reload_successful") == 1
+        assert is_alive(client)
+
+
+def test_what_needs_a_restart_is_named_and_nothing_is_applied(reloading, tenant):
+    r = reloading()
+    r.config["workers"] = 1
+    r.config["data_dir"] += "-elsewhere"
+    r.config["listeners"][0]["mqtt"] = "127.0.0.1:1"
+    r.config["tenants"][tenant]["devices"]["new"] = {"password": PASSWORD}
+    r.reload("refused")
+    lines = r.text().splitlines()
+    for option, word in (("workers", "workers:"), ("data_dir", "data_dir:"), ("listeners[0].mqtt", "mqtt: ")):
+        at = next(i for i, line in enumerate(lines, 1) if word in line)
+        assert f"event=reload.refused file={r.path} line={at} option={option} " in r.server.log()
+    assert r.generation() == 1
+    r.log_in("new@" + tenant, expect=BAD_CREDENTIALS[V5]).close()
+
+
+def test_devices_and_tenants_that_have_gone_are_thrown_out(reloading, tenant):
+    r = reloading()
+    other = tenant + "-other"
+    r.config["tenants"][other] = {"devices": {"d": {"password": PASSWORD}}}
+    r.reload()
+    with (r.log_in("a1@" + tenant) as gone, r.log_in("a1@" + tenant, version=V311) as old, r.log_in("d@" + other) as off,
+          r.log_in("ga@" + tenant) as stays):
+        del r.config["tenants"][tenant]["devices"]["d1"]
+        r.config["tenants"][other]["enabled"] = False
+        r.reload()
+        for client in (gone, off):
+            assert client.expect(DISCONNECT).body == bytes([ADMINISTRATIVE_ACTION])
+            client.expect_closed()
+        old.expect_closed()
+        assert is_alive(stays)
+        r.log_in("a1@" + tenant, expect=BAD_CREDENTIALS[V5]).close()
+
+
+def test_a_new_tenants_topics_are_there_before_it_is(reloading, tenant, kafka):
+    r = reloading()
+    other = tenant + "-new"
+    r.config["tenants"][other] = {"devices": {"d": {"password": PASSWORD}}}
+    r.config["to_kafka"] = [{"mqtt": "plain/#", "topic": f"{tenant}.plain", "create": True}]
+    r.reload()
+    topics = kafka.topics()
+    assert {f"hono.{kind}.{other}" for kind in ("telemetry", "event", "command", "command_response")} <= topics
+    assert f"{tenant}.plain" in topics
+    with r.log_in("d@" + other) as client:
+        assert client.publish_and_wait("telemetry", "x") == 0
+        assert client.publish_and_wait("plain/1", "y", packet_id=2) == 0
+    assert len(kafka.records(f"{tenant}.plain")) == 1
+
+
+def test_while_kafka_is_away_only_what_needs_new_topics_waits(reloading, tenant, own_kafka):
+    r = reloading(own_kafka.bootstrap)
+    other = tenant + "-new"
+    with r.log_in("a1@" + tenant) as gone:
+        own_kafka.pause()
+        r.config["tenants"][other] = {"devices": {"d": {"password": PASSWORD}}}
+        r.replace()
+        until(lambda: "event=reload.topics " in r.server.log(), "the reload to wait")
+        assert r.generation() == 1
+        del r.config["tenants"][other]
+        del r.config["tenants"][tenant]["devices"]["d1"]
+        r.reload()
+        assert gone.expect_disconnect() == ADMINISTRATIVE_ACTION
+        assert "event=reload.superseded" in r.server.log()
+        r.config["tenants"][other] = {"devices": {"d": {"password": PASSWORD}}}
+        r.replace()
+        until(lambda: r.server.log().count("event=reload.topics ") == 2, "the next one to wait")
+        own_kafka.resume()
+        until(lambda: r.generation() == 3, "the waiting reload to be applied")
+        r.log_in("d@" + other).close()
+
+
+def test_the_log_level_changes(reloading, tenant):
+    r = reloading()
+    r.log_in("a1@" + tenant).close()
+    assert "level=debug" not in r.server.log()
+    r.config["log"] = {"levels": {"mqtt": "debug"}}
+    r.reload()
+    r.log_in("a1@" + tenant).close()
+    until(lambda: "level=debug sub=mqtt event=connect.accepted" in r.server.log(), "a line at the level debug")
+    r.config["log"] = {"level": "error"}
+    r.reload()
+    r.config["limits"] = {"receive_maximum": 500}
+    r.reload()
+    assert r.server.log().count("event=reload.applied") == 2, "the last one is not told any more"
+
+
+def test_100_reloads_under_load_lose_and_refuse_nothing(reloading, tenant, kafka, fleet):
+    devices, users = fleet(20)
+    r = reloading(devices=devices)
+    load = Load(r.server.mqtt, users, per_device=None, window=20, rate=2000)
+    try:
+        for number in range(RELOADS):
+            r.config["limits"] = {"receive_maximum": 500 + number}
+            r.config["tenants"][tenant]["devices"]["extra"] = {"password": str(number)}
+            r.write_in_place()
+            r.hang_up()
+            load.run(until=lambda: r.count("applied") > number)
+        load.finish()
+        load.run()
+        assert load.lost == 0 and load.acknowledged == load.sent > 0
+        check_exactly_once(load, kafka.records(f"hono.telemetry.{tenant}"))
+        ledger = r.server.metrics().ledger("telemetry")
+        assert ledger["rejected"] == ledger["dropped"] == 0 and ledger["acknowledged"] == load.sent
+    finally:
+        load.close()
+    assert r.generation() == RELOADS + 1
