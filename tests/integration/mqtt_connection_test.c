@@ -489,6 +489,40 @@ static void a_publisher_waits_for_room_in_another_workers_mailbox(void **state)
     mqtt_peer_close(&subscriber);
 }
 
+/* Many publishers wait for a mailbox: they are tried again from time to time, not in every turn. */
+static void waiting_for_a_mailbox_is_no_busy_loop(void **state)
+{
+    enum { N = 40 /* more than are tried at a time */, TRIES = 10, TRIED_AT_ONCE = 32, RETRY_MS = 2 };
+    struct mqtt_peer publishers[N], subscriber;
+    char id[MQTT_RIG_ID];
+    struct mailbox *full = &r.workers.list[1].loop.mailbox;
+    int64_t before, most;
+    uint64_t since_ms;
+
+    (void)state;
+    mqtt_rig_id(&r, 1, id);
+    connect_as(&subscriber, 1, 4, id);
+    mqtt_peer_subscribe(&subscriber, "a", 0);
+    for (int i = 0; i < N; i++)
+        connect_as(&publishers[i], 0, 4, NULL);
+    assert_true(mailbox_reserve(full, full->limit_bytes));
+    for (uint16_t i = 0; i < N; i++)
+        mqtt_peer_publish(&publishers[i],
+                          &(struct mqtt_peer_publish){.topic = "a", .payload = "x", .qos = 1, .packet_id = i + 1});
+    before = mqtt_rig_metric("millrace_mqtt_waits_total", NULL);
+    since_ms = loop_clock_ms();
+    while (loop_clock_ms() - since_ms < TRIES * RETRY_MS)
+        loop_turn(&r.workers.list[0].loop, 0);
+    most = TRIED_AT_ONCE * ((int64_t)(loop_clock_ms() - since_ms) / RETRY_MS + 2);
+    assert_true(mqtt_rig_metric("millrace_mqtt_waits_total", NULL) - before <= most);
+    mailbox_release(full, full->limit_bytes);
+    for (int i = 0; i < N; i++) {
+        assert_int_equal(mqtt_peer_skip(&publishers[i]), 0x40);
+        mqtt_peer_close(&publishers[i]);
+    }
+    mqtt_peer_close(&subscriber);
+}
+
 /* The retained message is acknowledged to its publisher before it has reached the other worker's index. */
 static void a_subscription_finds_a_retained_message_acknowledged_before_it(void **state)
 {
@@ -645,6 +679,7 @@ int main(void)
         TEST_AS_IT_IS(sessions_and_retained_messages_are_bounded),
         TEST_AS_IT_IS(a_packet_over_the_limit_closes),
         TEST(a_publisher_waits_for_room_in_another_workers_mailbox),
+        TEST(waiting_for_a_mailbox_is_no_busy_loop),
         TEST(a_subscription_finds_a_retained_message_acknowledged_before_it),
         TEST(a_client_that_goes_at_the_barrier_is_forgotten),
         TEST(a_subscribe_with_a_user_property_alone_gives_no_identifier),

@@ -77,9 +77,14 @@ void mqtt_worker_resume_topics(struct mqtt_worker *mw)
         mqtt_conn_resume(CONTAINER_OF(all.next, struct mqtt_conn, list));
 }
 
+/* While somebody waits for a mailbox the timer resumes all: Kafka's room, which there may be plenty of, must not make them try
+ * in every turn. */
 static void on_room(struct mail *m)
 {
-    mqtt_worker_resume(CONTAINER_OF(m, struct mqtt_worker, room.mail));
+    struct mqtt_worker *mw = CONTAINER_OF(m, struct mqtt_worker, room.mail);
+
+    if (!wheel_is_set(&mw->retry))
+        mqtt_worker_resume(mw);
 }
 
 static void on_retry(struct timer *t)
