@@ -349,7 +349,8 @@ static bool enter_element(struct scan *s, struct str token)
 
 bool payload_field_find(struct str text, struct str pointer, struct payload_field *out_field)
 {
-    struct scan s = {text.p, text.p + text.n};
+    const char *begin = text.n ? text.p : "";
+    struct scan s = {begin, begin + text.n};
     struct payload_field field = {0};
     const char *start;
 

@@ -81,6 +81,7 @@ static void what_is_not_json_has_no_fields(void **state)
     static const char *const texts[] = {
         "",        "{",         "nul", "{\"a\"1}",           "{\"a\":}",          "{a:1}", "[1,]", "\"\x01\"",
         "\"\\x\"", "\"\\u12\"", "01",  "{\"b\":[},\"a\":1}", "{\"b\":1 \"a\":2}", "-",     "1.",   "plain text"};
+    struct payload_field f;
 
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(texts); i++)
@@ -89,6 +90,7 @@ static void what_is_not_json_has_no_fields(void **state)
     expect("-", "", NULL);
     expect("1.", "", NULL);
     expect("1e", "", NULL);
+    assert_false(payload_field_find((struct str){0}, STR("/a"), &f));
     /* Torn behind the value: it was not read so far. */
     expect("{\"a\":\"x\",\"b", "/a", "x");
 }
