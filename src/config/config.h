@@ -62,11 +62,11 @@ struct config_listener {
     struct str id; /* its path, as in "listeners[0]", for messages */
     unsigned line;
     struct config_address mqtt;
-    struct str tenant;    /* of anonymous clients and of user names without `@`; empty: there is none */
+    struct str tenant;               /* of anonymous clients and of user names without `@`; empty: there is none */
     struct str response_information; /* told to MQTT 5 clients that ask for it; empty: nothing */
-    bool is_hono;         /* device endpoints follow Hono */
-    bool is_anonymous;    /* clients without user name are let in */
-    bool is_tenant_fixed; /* names of other tenants are refused */
+    bool is_hono;                    /* device endpoints follow Hono */
+    bool is_anonymous;               /* clients without user name are let in */
+    bool is_tenant_fixed;            /* names of other tenants are refused */
 };
 
 struct config_adapter {
@@ -143,11 +143,27 @@ struct config_to_kafka {
     size_t action_count;
 };
 
+enum config_begin { CONFIG_BEGIN_LATEST, CONFIG_BEGIN_EARLIEST };
+
+/* A rule from Kafka to MQTT. Patterns and templates are not looked into here (core/to_mqtt_rule.h). */
+struct config_to_mqtt {
+    struct str id;
+    unsigned line;
+    struct str topic, key, mqtt, tenant;
+    int64_t qos;
+    bool is_retained;
+    int begin; /* enum config_begin */
+    uint64_t hold_ms, start_hold_ms, ack_timeout_ms;
+};
+
 struct config_kafka {
     struct str bootstrap; /* empty exactly when is_embedded */
     bool is_embedded;     /* Kafka's wire protocol inside the process, in memory */
     struct str topic_prefix;
     uint64_t max_inflight_bytes;
+    struct str group;                    /* of consumers; the instance's name is put behind it */
+    uint64_t max_uncommitted;            /* records of a partition that are read and not settled */
+    uint64_t max_uncommitted_bytes;      /* of all partitions */
     struct config_properties properties; /* for librdkafka, some of them secrets */
 };
 
@@ -159,7 +175,7 @@ struct config_limits {
     uint64_t receive_maximum; /* QoS 1 and 2 publishes a client may have unacknowledged */
     uint64_t topic_alias_maximum;
     uint64_t outgoing_topic_aliases; /* set for the messages a client gets, if it allows it */
-    uint64_t output_bytes; /* waiting to be sent, per connection */
+    uint64_t output_bytes;           /* waiting to be sent, per connection */
     uint64_t session_queued_messages;
     uint64_t session_queued_bytes;
     uint64_t sessions; /* of the process, connected or not */
@@ -180,6 +196,9 @@ struct config {
     size_t tenant_count;
     struct config_to_kafka *to_kafka; /* in their order */
     size_t to_kafka_count;
+    struct config_to_mqtt *to_mqtt; /* in their order */
+    size_t to_mqtt_count;
+    struct str instance;                      /* empty: the host's name */
     uint64_t rules_max_topics;                /* different topics that the values of messages may name */
     uint64_t hono_delivery_timeout_ms;        /* 0: wait for Kafka */
     bool hono_gateway_id, hono_tenant_id;     /* records of devices have these headers, too */

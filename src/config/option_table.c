@@ -11,6 +11,7 @@
 #define IN_DEVICE(member)   .offset = offsetof(struct config_device, member)
 #define IN_RULE(member)     .offset = offsetof(struct config_to_kafka, member)
 #define IN_ACTION(member)   .offset = offsetof(struct config_rule_action, member)
+#define IN_TO_MQTT(member)  .offset = offsetof(struct config_to_mqtt, member)
 #define RANGE(least, most)  .min = (least), .max = (most)
 
 enum { KIB = 1 << 10, MIB = 1 << 20, MS_PER_S = 1000, MS_PER_H = 3600 * 1000 };
@@ -29,6 +30,7 @@ ASSERT_LIST(struct config_tenant, adapters, adapter_count);
 ASSERT_LIST(struct config_tenant, devices, device_count);
 ASSERT_LIST(struct config, to_kafka, to_kafka_count);
 ASSERT_LIST(struct config_to_kafka, actions, action_count);
+ASSERT_LIST(struct config, to_mqtt, to_mqtt_count);
 ASSERT_LIST(struct config_properties, items, count);
 ASSERT_LIST(struct config_strings, items, count);
 ASSERT_ELEMENT(struct config_listener);
@@ -37,10 +39,13 @@ ASSERT_ELEMENT(struct config_tenant);
 ASSERT_ELEMENT(struct config_device);
 ASSERT_ELEMENT(struct config_to_kafka);
 ASSERT_ELEMENT(struct config_rule_action);
+ASSERT_ELEMENT(struct config_to_mqtt);
 
 static const char *const log_level_choices[] = {
     [LOG_LEVEL_ERROR] = "error", [LOG_LEVEL_WARN] = "warn", [LOG_LEVEL_INFO] = "info", [LOG_LEVEL_DEBUG] = "debug", NULL,
 };
+
+static const char *const begin_choices[] = {[CONFIG_BEGIN_LATEST] = "latest", [CONFIG_BEGIN_EARLIEST] = "earliest", NULL};
 
 static const char *const log_format_choices[] = {[CONFIG_LOG_LOGFMT] = "logfmt", [CONFIG_LOG_JSON] = "json", NULL};
 
@@ -114,7 +119,7 @@ static const char *const ack_choices[] = {
         .path = prefix "timeout", .type = OPTION_DURATION, .flags = OPTION_RELOADABLE, .initial = "0",                         \
         RANGE(0, 24 * MS_PER_H), in(timeout_ms),                                                                               \
         .help = "How long a record may wait for Kafka before its sender is told that it failed; all that write to a topic "    \
-                "must agree. 0 waits as long as it takes."                                                                     \
+                "must agree, and a topic keeps its limit until a restart. 0 waits as long as it takes."                        \
     }
 
 #define IN_SINGLE(member) .offset = offsetof(struct config_to_kafka, single) + offsetof(struct config_rule_action, member)
@@ -146,6 +151,28 @@ const struct option option_table[] = {
      .help =
          "How much may wait for Kafka's acknowledgement in the whole process. When it is reached, connections that publish are "
          "not read until there is room; QoS 0 is dropped and counted."},
+    {.path = "kafka.group",
+     .type = OPTION_TEXT,
+     .initial = "millrace",
+     RANGE(1, 100),
+     .characters = OPTION_TOPIC,
+     IN_CONFIG(kafka.group),
+     .help = "The beginning of the names of consumer groups. An instance keeps its positions in the group GROUP.INSTANCE; the "
+             "number of groups does not grow with the number of clients."},
+    {.path = "kafka.max_uncommitted",
+     .type = OPTION_NUMBER,
+     .initial = "10000",
+     RANGE(1, 1000000),
+     IN_CONFIG(kafka.max_uncommitted),
+     .help =
+         "How many records of a partition may be on their way to MQTT at a time. When there are as many, the oldest that wait "
+         "in a client's queue are left to it, and if that does not help the partition pauses."},
+    {.path = "kafka.max_uncommitted_bytes",
+     .type = OPTION_SIZE,
+     .initial = "128MiB",
+     RANGE(8 * MIB, 64 * GIB),
+     IN_CONFIG(kafka.max_uncommitted_bytes),
+     .help = "The same in bytes, of all partitions together; a single one may have an eighth of it."},
     {.path = "kafka.properties.*",
      .type = OPTION_PROPERTIES,
      .flags = OPTION_SECRET,
@@ -383,6 +410,84 @@ const struct option option_table[] = {
      .help = "Several records of one message, each with the options above, instead of those of the rule itself."},
     ACTION_OPTIONS("to_kafka[].actions[].", IN_ACTION),
 
+    {.path = "to_mqtt[]",
+     .type = OPTION_LIST,
+     .element_bytes = sizeof(struct config_to_mqtt),
+     RANGE(0, 256),
+     IN_CONFIG(to_mqtt),
+     .help =
+         "Rules by which records of Kafka are published to MQTT subscribers; see RULES.md. They are tried in their order and "
+         "the first whose topic and key match takes the record."},
+    {.path = "to_mqtt[].topic",
+     .type = OPTION_TEXT,
+     .flags = OPTION_REQUIRED,
+     RANGE(1, 1024),
+     IN_TO_MQTT(topic),
+     .help = "The Kafka topic: a name, a name with variables (orders.{tenant}), or a regular expression that begins with ^. "
+             "Topics that appear later are read too."},
+    {.path = "to_mqtt[].key",
+     .type = OPTION_TEXT,
+     RANGE(0, 1024),
+     IN_TO_MQTT(key),
+     .help =
+         "Takes only records whose key this regular expression matches (PCRE2, on bytes). Its named groups, (?<name>...), are "
+         "variables of the templates."},
+    {.path = "to_mqtt[].mqtt",
+     .type = OPTION_TEXT,
+     .flags = OPTION_REQUIRED,
+     RANGE(1, 4096),
+     IN_TO_MQTT(mqtt),
+     .help =
+         "The MQTT topic, a template: {name} of a named group, {topic}, {key}, {partition}, {header.NAME}. A value fills one "
+         "level, with {name#} several. A record whose value cannot stand there is dropped and counted."},
+    {.path = "to_mqtt[].tenant",
+     .type = OPTION_TEXT,
+     RANGE(0, 1024),
+     IN_TO_MQTT(tenant),
+     .help =
+         "Whose subscribers get the message, a template as well. The default is the group called tenant, else the only tenant "
+         "there is."},
+    {.path = "to_mqtt[].qos",
+     .type = OPTION_NUMBER,
+     .initial = "1",
+     RANGE(0, 2),
+     IN_TO_MQTT(qos),
+     .help = "The QoS it is published with. A subscriber gets at most the QoS it has asked for."},
+    {.path = "to_mqtt[].retain",
+     .type = OPTION_BOOL,
+     .initial = "false",
+     IN_TO_MQTT(is_retained),
+     .help =
+         "Whether the message is retained; a record without a value then deletes the retained message. Such a record needs no "
+         "subscriber and is not held."},
+    {.path = "to_mqtt[].hold",
+     .type = OPTION_DURATION,
+     .initial = "0",
+     RANGE(0, 7 * 24 * INT64_C(3600000)),
+     IN_TO_MQTT(hold_ms),
+     .help =
+         "How long a record waits when nobody is subscribed, and for another subscriber when the sessions that got it ended "
+         "without acknowledging it. Then it is dropped and counted."},
+    {.path = "to_mqtt[].start_hold",
+     .type = OPTION_DURATION,
+     .initial = "60s",
+     RANGE(0, 24 * MS_PER_H),
+     IN_TO_MQTT(start_hold_ms),
+     .help = "For so long after the start it waits in any case, so that clients have time to come back."},
+    {.path = "to_mqtt[].ack_timeout",
+     .type = OPTION_DURATION,
+     .initial = "30s",
+     RANGE(1000, 24 * MS_PER_H),
+     IN_TO_MQTT(ack_timeout_ms),
+     .help = "How long a connected client may acknowledge nothing while a record waits for it. Then its connection is closed."},
+    {.path = "to_mqtt[].from",
+     .type = OPTION_CHOICE,
+     .initial = "latest",
+     .choices = begin_choices,
+     IN_TO_MQTT(begin),
+     .help = "Where a new rule begins: with what comes from now on, or with everything that is there. Only if none of its "
+             "partitions has a position yet; topics and partitions that appear later are always read from their beginning."},
+
     {.path = "rules", .type = OPTION_SECTION, .help = "What the rules may do together."},
     {.path = "rules.max_topics",
      .type = OPTION_NUMBER,
@@ -416,6 +521,14 @@ const struct option option_table[] = {
      .initial = "false",
      IN_CONFIG(hono_tenant_id),
      .help = "Whether every record of a device has its tenant's id as its header tenant_id. In Hono only the topic tells it."},
+    {.path = "instance",
+     .type = OPTION_TEXT,
+     RANGE(0, 100),
+     .characters = OPTION_TOPIC,
+     IN_CONFIG(instance),
+     .help =
+         "What this process is called among those that share a Kafka. It must differ from the others and stay the same over "
+         "restarts, because positions are kept under it. The default is the host's name."},
     {.path = "workers",
      .type = OPTION_NUMBER,
      .initial = "0",
@@ -499,8 +612,9 @@ const struct option option_table[] = {
      .initial = "32",
      RANGE(0, 65535),
      IN_CONFIG(limits.outgoing_topic_aliases),
-     .help = "How many topic aliases are set up, at most, for the messages of one MQTT 5 client that allows it by its Topic Alias "
-             "Maximum. The first topics it gets messages of have them."},
+     .help =
+         "How many topic aliases are set up, at most, for the messages of one MQTT 5 client that allows it by its Topic Alias "
+         "Maximum. The first topics it gets messages of have them."},
     {.path = "limits.output_bytes",
      .type = OPTION_SIZE,
      .flags = OPTION_RELOADABLE,

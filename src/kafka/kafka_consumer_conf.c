@@ -113,6 +113,9 @@ err kafka_consumer_conf_open(const struct kafka_settings *settings, struct str b
         if (!is_producers_own(settings->properties[i].name) && !is_fixed(settings->properties[i].name))
             set(conf, settings->properties[i].name, settings->properties[i].value);
     set_all(conf, fixed, ARRAY_LEN(fixed));
+    /* It cannot be told not to make topics, which librdkafka warns of; we ask for none that are missing. */
+    if (settings->is_embedded)
+        set(conf, STR("allow.auto.create.topics"), STR("true"));
     set(conf, STR("bootstrap.servers"), bootstrap);
     set(conf, STR("group.id"), group);
     rd_kafka_conf_set_log_cb(conf, kafka_log_line);

@@ -1,10 +1,29 @@
 #include "main/check_config.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "config/config_doc.h"
 #include "main/kafka_options.h"
 #include "main/rule_options.h"
+#include "main/to_mqtt_options.h"
+
+static void print_loop(void *context, const char *text)
+{
+    (void)context;
+    fprintf(stderr, "warning: rules that may feed each other: %s\n", text);
+}
+
+static void warn_of_loops(const struct config *config, const char *file, const struct rule_table *table,
+                          struct config_errors *errors)
+{
+    struct to_mqtt_rules *back;
+
+    if (to_mqtt_options_make(config, file, &back, errors) != E_OK)
+        return; /* cannot be: they were found good */
+    (void)to_mqtt_options_find_loops(config, back, table, print_loop, NULL);
+    to_mqtt_rules_unref(back);
+}
 
 static err load(const struct cli *cli, struct config_errors *errors)
 {
@@ -15,6 +34,8 @@ static err load(const struct cli *cli, struct config_errors *errors)
     if (e != E_OK)
         return e;
     e = rule_options_make(config, cli_source_name(cli), &rules, errors);
+    if (e == E_OK)
+        warn_of_loops(config, cli_source_name(cli), rules, errors);
     rule_table_unref(rules);
     if (e != E_OK) {
         config_unref(config);

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "config/nearest.h"
 #include "config/report.h"
+#include "main/to_mqtt_options.h"
 
 enum { PATH_BYTES = 160 };
 
@@ -200,6 +201,16 @@ static void check_together(struct maker *m)
     }
 }
 
+/* The rules the other way are made elsewhere; here is where every error is found. */
+static void check_way_back(struct maker *m)
+{
+    struct to_mqtt_rules *rules = NULL;
+
+    if (to_mqtt_options_make(m->config, m->file, &rules, m->errors) != E_OK)
+        m->n_faults++;
+    to_mqtt_rules_unref(rules);
+}
+
 err rule_options_make(const struct config *config, const char *file, struct rule_table **out_table,
                       struct config_errors *errors)
 {
@@ -219,6 +230,7 @@ err rule_options_make(const struct config *config, const char *file, struct rule
     }
     if (m.n_faults == 0) /* else the rules' numbers are not those of the file */
         check_together(&m);
+    check_way_back(&m);
     if (m.n_faults > 0) {
         rule_table_unref(m.table);
         return E_INVAL;

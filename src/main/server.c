@@ -101,6 +101,7 @@ static void on_mqtt_started(struct mail *m)
         return;
     s->state = SERVER_READY;
     LOG_INFO(LOG_MAIN, "ready", F_INT("workers", s->workers.n), F_INT("tenants", registry_tenant_count(s->now->registry)));
+    server_feed_start(&s->feed);
     print_ready(s);
     reload_begin(&s->reload);
 }
@@ -152,6 +153,7 @@ void server_drain(struct server *s)
     LOG_INFO(LOG_MAIN, "drain", F_INT("waiting", kafka_inflight_records(s->kafka)));
     s->state = SERVER_DRAINING;
     reload_end(&s->reload);
+    server_feed_drain(&s->feed);
     wheel_start(&s->loop.wheel, &s->drain_timer, s->now->config->drain_timeout_ms);
     mqtt_adapter_drain(s->mqtt, &s->mqtt_drained, &s->loop.mailbox);
 }
@@ -260,6 +262,8 @@ err server_init(struct server *s, const struct server_start *start, struct errin
     if (e == E_OK)
         e = open_adapters(s, ei);
     if (e == E_OK)
+        e = server_feed_open(s, ei);
+    if (e == E_OK)
         e = workers_start(&s->workers, ei);
     if (e != E_OK)
         return e;
@@ -277,11 +281,13 @@ void server_fini(struct server *s)
     admin_close(s->admin);
     if (s->loop.epoll_fd > 0)
         loop_turn(&s->loop, 0);
+    server_feed_stop(&s->feed);
     if (s->kafka)
         kafka_stop(s->kafka); /* before the workers: its answers go to their mailboxes */
     if (s->workers_run)
         workers_stop(&s->workers);
     mqtt_adapter_free(s->mqtt);
+    server_feed_free(&s->feed);
     kafka_free(s->kafka);
     server_kafka_free_topics(s->topics);
     reload_fini(&s->reload);

@@ -12,6 +12,7 @@
 #include "kafka/kafka.h"
 #include "loop/worker.h"
 #include "main/reload.h"
+#include "main/server_feed.h"
 #include "registry/generation.h"
 #include "registry/registry.h"
 
@@ -23,6 +24,7 @@ struct server {
     struct kafka *kafka;
     struct workers workers;
     struct mqtt_adapter *mqtt;
+    struct server_feed feed;
     struct admin *admin;
     struct io signals;
     sigset_t old_mask;

@@ -105,6 +105,11 @@ static void close_connections(struct mqtt_adapter *a)
     }
 }
 
+struct broker *mqtt_adapter_broker(const struct mqtt_adapter *a)
+{
+    return a->broker;
+}
+
 void mqtt_adapter_free(struct mqtt_adapter *a)
 {
     if (!a)

@@ -11,6 +11,7 @@
 #include "loop/worker.h"
 #include "registry/generation.h"
 
+struct broker;
 struct mqtt_adapter;
 struct mailbox;
 
@@ -37,6 +38,9 @@ void mqtt_adapter_name(const struct mqtt_adapter *a, size_t index, char *text, s
  * will be told by the closed connection. `done` (its on_mail set by the caller) is posted to `home` when no connection is
  * left. Any thread, once. */
 void mqtt_adapter_drain(struct mqtt_adapter *a, struct mail *done, struct mailbox *home);
+
+/* The broker behind the adapter; lives as long as it does. Any thread. */
+struct broker *mqtt_adapter_broker(const struct mqtt_adapter *a);
 
 /* After the workers have stopped. NULL is a no-op. */
 void mqtt_adapter_free(struct mqtt_adapter *a);

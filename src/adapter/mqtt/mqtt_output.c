@@ -100,6 +100,17 @@ static void pubrel(struct link *link, uint16_t packet_id)
 }
 
 static void taken_over(struct link *link)
+/* A connection that we do not read cannot be blamed for silence. */
+static bool overdue(struct link *link)
+{
+    struct mqtt_conn *c = from_link(link);
+
+    if (c->stream.is_paused)
+        return false;
+    mqtt_conn_fail(c, MQTT_REASON_IMPLEMENTATION_SPECIFIC_ERROR);
+    return true;
+}
+
 {
     struct mqtt_conn *c = from_link(link);
 
@@ -118,5 +129,6 @@ const struct link_ops mqtt_output_link_ops = {
     .publish = publish,
     .pubrel = pubrel,
     .taken_over = taken_over,
+    .overdue = overdue,
     .barred = barred,
 };
