@@ -170,7 +170,7 @@ const struct option option_table[] = {
     {.path = "kafka.max_uncommitted_bytes",
      .type = OPTION_SIZE,
      .initial = "128MiB",
-     RANGE(8 * MIB, 64 * GIB),
+     RANGE(1 * MIB, 64 * GIB),
      IN_CONFIG(kafka.max_uncommitted_bytes),
      .help = "The same in bytes, of all partitions together; a single one may have an eighth of it."},
     {.path = "kafka.properties.*",
