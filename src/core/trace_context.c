@@ -15,7 +15,9 @@ static bool is_name(struct str name, struct str wanted)
 
 void trace_context_take(struct trace_context *context, struct str name, struct str value)
 {
-    struct str *at = is_name(name, STR("traceparent")) ? &context->parent : is_name(name, STR("tracestate")) ? &context->state : NULL;
+    struct str *at = is_name(name, STR("traceparent"))  ? &context->parent
+                     : is_name(name, STR("tracestate")) ? &context->state
+                                                        : NULL;
 
     if (at && !at->p)
         *at = value;

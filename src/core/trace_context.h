@@ -6,7 +6,9 @@
 
 #include "base/str.h"
 
-enum { TRACE_CONTEXT_STATE_BYTES = 8192 /* of tracestate; longer ones are left behind (section 3.3.1.5 asks for 512 at least) */ };
+enum {
+    TRACE_CONTEXT_STATE_BYTES = 8192 /* of tracestate; longer ones are left behind (section 3.3.1.5 asks for 512 at least) */
+};
 
 /* All-zero: there is none. Views. */
 struct trace_context {

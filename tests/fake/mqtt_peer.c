@@ -156,24 +156,39 @@ void mqtt_peer_expect_end(struct mqtt_peer *p)
     mqtt_peer_close(p); /* as a client does; the server may be waiting for it */
 }
 
-uint8_t mqtt_peer_skip(struct mqtt_peer *p)
+static struct str wait_for_packet(struct mqtt_peer *p)
 {
     uint64_t since_ms = loop_clock_ms();
     struct mqtt_frame frame;
-    struct str got;
-    uint8_t first;
 
     for (receive(p);; receive(p)) {
-        got = buf_str(&p->in);
+        struct str got = buf_str(&p->in);
+
         if (mqtt_frame_decode(got, (enum mqtt_version)p->version, MQTT_PACKET_SIZE_MAX, &frame) == DECODE_DONE)
-            break;
+            return (struct str){got.p, frame.size};
         if (p->is_eof)
             fail_msg("a packet was expected, not the end");
         turn(p, since_ms, "a packet");
     }
-    first = (uint8_t)got.p[0];
-    buf_consume(&p->in, frame.size);
+}
+
+uint8_t mqtt_peer_skip(struct mqtt_peer *p)
+{
+    struct str packet = wait_for_packet(p);
+    uint8_t first = (uint8_t)packet.p[0];
+
+    buf_consume(&p->in, packet.n);
     return first;
+}
+
+size_t mqtt_peer_take(struct mqtt_peer *p, void *out, size_t size)
+{
+    struct str packet = wait_for_packet(p);
+
+    assert_true(packet.n <= size);
+    memcpy(out, packet.p, packet.n);
+    buf_consume(&p->in, packet.n);
+    return packet.n;
 }
 
 size_t mqtt_peer_drop(struct mqtt_peer *p)

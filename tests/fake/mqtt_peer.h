@@ -43,6 +43,9 @@ void mqtt_peer_expect_end(struct mqtt_peer *p);
 /* Waits for the next packet and drops it; its first byte. */
 uint8_t mqtt_peer_skip(struct mqtt_peer *p);
 
+/* The same, but its bytes go to `out`, which has room for `size`; how many. */
+size_t mqtt_peer_take(struct mqtt_peer *p, void *out, size_t size);
+
 /* Drops what there is, without waiting for more; how many bytes. */
 size_t mqtt_peer_drop(struct mqtt_peer *p);
 

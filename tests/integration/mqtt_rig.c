@@ -71,6 +71,11 @@ static struct generation *load(uint64_t number, const char *text, const char *co
     return generation_new(number, config, rules);
 }
 
+struct generation *mqtt_rig_load(const char *text)
+{
+    return load(1, text, NULL);
+}
+
 static void open_rig(struct mqtt_rig *r, const char *const *settings)
 {
     struct mqtt_adapter_settings all;

@@ -35,6 +35,9 @@ void mqtt_rig_open_threaded(struct mqtt_rig *r, const char *const *settings);
 void mqtt_rig_begin_reload(struct mqtt_rig *r, const char *text, const char *const *settings);
 void mqtt_rig_reload(struct mqtt_rig *r, const char *text, const char *const *settings);
 
+/* A generation that nobody uses yet, of a whole configuration. The caller owns a reference. */
+struct generation *mqtt_rig_load(const char *text);
+
 /* Takes everything down, whatever state it is in; checks that the ledger balances and that no memory is left. */
 void mqtt_rig_close(struct mqtt_rig *r);
 

@@ -44,19 +44,19 @@ struct mqtt_conn {
     uint32_t max_packet_bytes;    /* ours; this and the next two as they were when its CONNECT was accepted */
     uint16_t receive_maximum, topic_alias_maximum;
     uint16_t aliases_out_maximum; /* how many the client lets us set, within our own bound */
-    uint32_t last_packet_ms; /* low bits of the loop's clock */
-    uint16_t keep_alive_s;   /* 0: none */
-    uint16_t n_pending;      /* places in that list, */
-    uint16_t n_pending_qos2; /* and those of QoS 2 among them */
-    uint8_t version;         /* enum mqtt_version */
+    uint32_t last_packet_ms;      /* low bits of the loop's clock */
+    uint16_t keep_alive_s;        /* 0: none */
+    uint16_t n_pending;           /* places in that list, */
+    uint16_t n_pending_qos2;      /* and those of QoS 2 among them */
+    uint8_t version;              /* enum mqtt_version */
     uint8_t state;
     uint8_t listener;
     bool is_waiting : 1;         /* in mw->waiting */
     bool has_passed_barrier : 1; /* the SUBSCRIBE may be processed */
     bool has_expiry : 1;         /* a session expiry above 0 was asked for in CONNECT */
-    bool is_full : 1;     /* paused until an acknowledgement leaves */
-    bool is_end_told : 1; /* the event of its end has been sent */
-    bool is_choked : 1;   /* paused until the client has taken its output */
+    bool is_full : 1;            /* paused until an acknowledgement leaves */
+    bool is_end_told : 1;        /* the event of its end has been sent */
+    bool is_choked : 1;          /* paused until the client has taken its output */
 };
 
 /* Takes over an accepted descriptor. It is closed when that fails. */

@@ -59,7 +59,8 @@ static bool authorise(struct mqtt_device_publish *p, struct registration *out, e
         return false;
     if (!who->device)
         return false; /* anonymous clients have plain topics only */
-    assertion = registry_assert(p->registry, tenant, is_own ? sender : p->topic->device, is_own ? (struct str){0} : sender, out);
+    assertion =
+        registry_assert(p->registry, tenant, is_own ? sender : p->topic->device, is_own ? (struct str){0} : sender, out);
     if (assertion == REGISTRY_ASSERTED) {
         p->is_terminal = !(out->tenant->adapters & 1u << CONFIG_ADAPTER_MQTT);
         return !p->is_terminal;

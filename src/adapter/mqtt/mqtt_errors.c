@@ -78,8 +78,7 @@ bool mqtt_errors_is_filter(const struct mqtt_conn *c, struct str filter)
 {
     struct device_error_filter parsed;
 
-    return mqtt_conn_listener(c)->is_hono && filter.p[0] == 'e' &&
-           device_error_parse_filter(filter, &parsed) != E_NOTFOUND;
+    return mqtt_conn_listener(c)->is_hono && filter.p[0] == 'e' && device_error_parse_filter(filter, &parsed) != E_NOTFOUND;
 }
 
 /* A device sees its own errors, a gateway those of its devices too. A client without a name must say whose. */

@@ -53,7 +53,8 @@ static err write_publish(struct mqtt_conn *c, struct mqtt_publish_out *out)
 
 err mqtt_output_json(struct mqtt_conn *c, struct str topic, struct str body, uint32_t subscription_id)
 {
-    static const struct str content_type = STR_INIT("\x03\x00\x10" "application/json"); /* section 3.3.2.3.9 */
+    static const struct str content_type = STR_INIT("\x03\x00\x10"
+                                                    "application/json"); /* section 3.3.2.3.9 */
     struct mqtt_encoder e = mqtt_conn_encoder(c);
     struct mqtt_publish_out out = {
         .topic = topic,
@@ -99,7 +100,6 @@ static void pubrel(struct link *link, uint16_t packet_id)
     mqtt_output_ack(from_link(link), MQTT_PUBREL, packet_id, MQTT_REASON_SUCCESS);
 }
 
-static void taken_over(struct link *link)
 /* A connection that we do not read cannot be blamed for silence. */
 static bool overdue(struct link *link)
 {
@@ -111,6 +111,7 @@ static bool overdue(struct link *link)
     return true;
 }
 
+static void taken_over(struct link *link)
 {
     struct mqtt_conn *c = from_link(link);
 
@@ -128,7 +129,7 @@ static void barred(struct link *link)
 const struct link_ops mqtt_output_link_ops = {
     .publish = publish,
     .pubrel = pubrel,
-    .taken_over = taken_over,
     .overdue = overdue,
+    .taken_over = taken_over,
     .barred = barred,
 };

@@ -219,17 +219,22 @@ struct mqtt_pending *mqtt_pending_new_will(struct mqtt_worker *mw, enum mqtt_rou
     return place(mw, route);
 }
 
-void mqtt_pending_enter(struct mqtt_conn *c, struct mqtt_pending *p)
+static void enter(struct mqtt_conn *c, struct mqtt_pending *p)
 {
     mqtt_metrics_wait((enum mqtt_route)p->route, 1);
-    if (p->qos == 0) {
-        drop_note(p);
+    if (p->qos == 0)
         return;
-    }
     p->conn = c;
     append(c, p);
     if (p->qos == 2)
         session_add_unsettled(c->ss, &p->unsettled, p->packet_id);
+}
+
+void mqtt_pending_enter(struct mqtt_conn *c, struct mqtt_pending *p)
+{
+    if (p->qos == 0)
+        drop_note(p); /* whatever Kafka says, its sender has no interest in it */
+    enter(c, p);
 }
 
 void mqtt_pending_expect(struct mqtt_pending *p, unsigned n)
@@ -291,7 +296,7 @@ void mqtt_pending_refuse_place(struct mqtt_conn *c, struct mqtt_pending *p, enum
 {
     LOG_INFO(LOG_MQTT, "publish.refused", F_STR("client", session_client_id(c->ss)),
              F_TEXT("reason", mqtt_metrics_refusal_name(why)));
-    mqtt_pending_enter(c, p);
+    enter(c, p);
     p->conn = c; /* also at QoS 0, to close as the device asked */
     settle(p, true, why);
 }

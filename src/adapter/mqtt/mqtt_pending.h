@@ -19,7 +19,7 @@ struct mqtt_pending {
     struct mqtt_pending *next;
     struct mqtt_conn *conn; /* NULL: gone, or nobody waits (QoS 0, a will) */
     struct mqtt_worker *mw;
-    struct unsettled unsettled; /* QoS 2: the session, if it lives */
+    struct unsettled unsettled;   /* QoS 2: the session, if it lives */
     struct mqtt_error_note *note; /* NULL: nobody subscribed to its errors. Owned */
     uint16_t packet_id;
     uint8_t qos;
