@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "config/config_diff.h"
+#include "main/rule_limits.h"
 #include "main/rule_options.h"
 #include "main/server.h"
 #include "obs/metrics.h"
@@ -102,6 +103,15 @@ static void log_errors(const struct config_errors *errors)
         LOG_ERROR(LOG_CONFIG, "reload.invalid_more", F_INT("errors", errors->omitted));
 }
 
+static void log_limits(const struct config_errors *errors)
+{
+    for (size_t i = 0; i < errors->count; i++)
+        LOG_ERROR(LOG_CONFIG, "reload.refused", F_TEXT("file", errors->items[i].file), F_INT("line", errors->items[i].line),
+                  F_TEXT("why", errors->items[i].text));
+    if (errors->omitted)
+        LOG_ERROR(LOG_CONFIG, "reload.refused_more", F_INT("options", errors->omitted));
+}
+
 static void log_fixed(const struct reload *r, const struct config_diff *diff)
 {
     for (size_t i = 0; i < diff->n_fixed && i < CONFIG_DIFF_MAX_FIXED; i++)
@@ -196,14 +206,25 @@ static void prepare(struct reload *r)
     kafka_ensure_topics(r->s->kafka, &topics->request);
 }
 
+/* Whether nothing in it needs a restart. */
+static bool is_reloadable(struct reload *r, const struct generation *found, const struct config_diff *diff)
+{
+    static struct config_errors limits; /* larger than a stack frame should be */
+
+    limits = (struct config_errors){0};
+    if (rule_limits_check(r->s->now->rules, found->rules, found->config, cli_source_name(r->cli), &limits) != E_OK)
+        log_limits(&limits);
+    log_fixed(r, diff);
+    return diff->n_fixed == 0 && limits.count == 0;
+}
+
 static void consider(struct reload *r, struct generation *found)
 {
     struct config_diff diff;
 
     config_diff_make(r->s->now->config, found->config, &diff);
-    if (diff.n_fixed > 0) {
+    if (!is_reloadable(r, found, &diff)) {
         generation_unref(found);
-        log_fixed(r, &diff);
         note(r, REFUSED);
         return;
     }

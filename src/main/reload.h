@@ -7,7 +7,8 @@
  *       else: make missing topics in Kafka --> give the generation to the workers --> it holds
  *
  * While topics are waited for (Kafka may be away) another reload may come; it takes the place of the waiting one, and one that
- * needs no topics passes at once. One that fails leaves the waiting one alone. While the workers change over, a reload waits until they have. Main thread only. */
+ * needs no topics passes at once. One that fails leaves the waiting one alone. While the workers change over, a reload waits until
+ * they have. Main thread only. */
 #pragma once
 
 #include "config/config.h"

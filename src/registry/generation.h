@@ -1,6 +1,6 @@
 /* generation: one state of everything that a reload can change: the configuration, the registry made of it, and the compiled
  * rules. Immutable and shared by reference count, any thread. Each worker holds one and uses nothing else while it handles a
- * packet, so that every publish sees exactly one generation; a reload gives it the next (adapter/mqtt/mqtt_adapter.h). */
+ * packet, so that every publish sees exactly one generation; a reload gives it the next (adapter/mqtt/mqtt_reload.h). */
 #pragma once
 
 #include <stdint.h>
