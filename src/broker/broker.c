@@ -94,41 +94,6 @@ void broker_set_limits(struct shard *shard, const struct broker_limits *limits)
     shard->limits = *limits;
 }
 
-/* By this call the session may be ended, and no other. */
-static void bar(struct session *ss, bool is_gone)
-{
-    if (is_gone)
-        session_set_expiry(ss, 0); /* it ends with its connection */
-    if (ss->link)
-        ss->link->ops->barred(ss->link);
-    else if (is_gone)
-        session_end(ss);
-}
-
-struct barred {
-    struct session *ss;
-    bool is_gone;
-};
-
-void broker_use_registry(struct shard *shard, struct registry *registry)
-{
-    struct barred *barred = mem_alloc(MEM_BROKER, (shard->sessions.n_entries + 1) * sizeof *barred);
-    uint32_t cursor = 0;
-    size_t n = 0;
-    struct session *ss;
-
-    ASSERT_ON(shard->worker);
-    while ((ss = map_next(&shard->sessions, &cursor))) {
-        enum registry_standing standing = registry_refresh(registry, CONFIG_ADAPTER_MQTT, &ss->principal);
-
-        if (standing == REGISTRY_GONE || (standing == REGISTRY_BARRED && ss->link))
-            barred[n++] = (struct barred){ss, standing == REGISTRY_GONE};
-    }
-    for (size_t i = 0; i < n; i++)
-        bar(barred[i].ss, barred[i].is_gone);
-    mem_free(MEM_BROKER, barred);
-}
-
 const struct broker_hooks *broker_hooks(const struct shard *shard)
 {
     return &shard->broker->hooks;

@@ -88,7 +88,3 @@ const struct broker_limits *broker_limits(const struct shard *shard);
 
 /* Others from now on. What is queued or subscribed beyond them stays, and so does the window of a connected client. */
 void broker_set_limits(struct shard *shard, const struct broker_limits *limits);
-
-/* Moves every session to the entries of a newer registry. Clients that are disabled in it, or whose tenant is, are thrown out by
- * their links; sessions whose device or tenant has gone end. Looks at every session once: some 0.2 us each. */
-void broker_use_registry(struct shard *shard, struct registry *registry);

@@ -224,64 +224,6 @@ static void freeing_the_broker_leaves_nothing(void **state)
     PUBLISH("a/b", "", .qos = 2, .retain = true);
 }
 
-static struct registry *registry_of(const char *tenants)
-{
-    static struct config_errors errors;
-    char text[512];
-    struct config_source source = {.name = "test.yaml"};
-    struct config *config;
-    struct registry *registry;
-
-    snprintf(text, sizeof text, "kafka: {bootstrap: k:9092}\nlisteners: [{mqtt: \"127.0.0.1:1883\"}]\ntenants: %s\n", tenants);
-    source.text = str_from(text);
-    if (config_load(&source, &config, &errors) != E_OK)
-        fail_msg("%s", errors.items[0].text);
-    registry = registry_new(config);
-    config_unref(config);
-    return registry;
-}
-
-/* A client of tenant `t` that logged in as a device. */
-static void enter(struct registry *registry, struct client *cl, const char *device, uint32_t expiry_s, const char *will)
-{
-    struct registry_login login = {.tenant = STR("t"),
-                                   .adapter = CONFIG_ADAPTER_MQTT,
-                                   .has_user_name = true,
-                                   .has_password = true,
-                                   .user_name = str_from(device),
-                                   .password = STR("pw")};
-    struct principal principal;
-
-    assert_int_equal(registry_authenticate(registry, &login, &principal), REGISTRY_OK);
-    CONNECT(cl, device, .tenant = principal.tenant, .device = principal.device, .expiry_s = expiry_s, .will = will);
-}
-
-static void a_newer_registry_throws_out_whom_it_does_not_let_in(void **state)
-{
-    struct registry *older =
-        registry_of("{t: {devices: {stays: {password: pw}, off: {password: pw}, gone: {password: pw}, away: {password: pw}}}}");
-    struct registry *newer = registry_of("{t: {devices: {stays: {password: new}, off: {enabled: false}}}}");
-    int64_t registry_bytes;
-    struct client stays, off, gone, away;
-
-    (void)state;
-    enter(older, &stays, "stays", 100, "s");
-    enter(older, &off, "off", 100, "o");
-    enter(older, &gone, "gone", 100, "g");
-    enter(older, &away, "away", 100, NULL);
-    lose(&away);
-    registry_unref(older);
-    registry_bytes = mem_used(MEM_REGISTRY);
-    broker_use_registry(shard_at(0), newer);
-    assert_int_equal(stays.n_barred, 0);
-    assert_int_equal(off.n_barred, 1);
-    assert_int_equal(gone.n_barred, 1);
-    assert_true(strchr(fx.wills, 'o') && strchr(fx.wills, 'g') && !strchr(fx.wills, 's'));
-    assert_int_equal(shard_at(0)->sessions.n_entries, 2); /* stays, and off, who may come back */
-    assert_true(mem_used(MEM_REGISTRY) < registry_bytes); /* nobody needs the older one any more */
-    registry_unref(newer);
-}
-
 static void new_limits_hold_at_once(void **state)
 {
     struct broker_limits limits = *broker_limits(shard_at(0));
@@ -312,7 +254,6 @@ int main(void)
         FIXTURE_TEST(tenants_do_not_see_each_other),
         FIXTURE_TEST(the_home_of_a_device_does_not_depend_on_its_client_id),
         FIXTURE_TEST(what_was_reserved_is_delivered),
-        FIXTURE_TEST(a_newer_registry_throws_out_whom_it_does_not_let_in),
         FIXTURE_TEST(new_limits_hold_at_once),
         FIXTURE_TEST(freeing_the_broker_leaves_nothing),
     };

@@ -25,21 +25,26 @@ static void take(struct mqtt_worker *mw)
     mw->next_rule_routes = NULL;
 }
 
+static void on_refreshed(struct broker_refresh *refresh)
+{
+    struct mqtt_adapter *a = CONTAINER_OF(refresh, struct mqtt_worker, refresh)->adapter;
+
+    if (atomic_fetch_sub(&a->n_unreloaded, 1) == 1)
+        mailbox_post(a->reloaded_home, a->reloaded);
+}
+
 static void on_reload(struct mail *m)
 {
     struct mqtt_worker *mw = CONTAINER_OF(m, struct mqtt_worker, reload);
-    struct mqtt_adapter *a = mw->adapter;
     struct generation *before = mw->generation;
     uint8_t *routes_before = mw->rule_routes;
     struct broker_limits limits = mqtt_reload_broker_limits(mw->next_generation->config);
 
     take(mw);
     broker_set_limits(mw->shard, &limits);
-    broker_use_registry(mw->shard, mw->generation->registry);
     mem_free(MEM_ADAPTER, routes_before);
-    generation_unref(before);
-    if (atomic_fetch_sub(&a->n_unreloaded, 1) == 1)
-        mailbox_post(a->reloaded_home, a->reloaded);
+    generation_unref(before); /* the registry lives on as long as principals need it */
+    broker_refresh_start(&mw->refresh, mw->shard, mw->generation->registry, on_refreshed);
 }
 
 void mqtt_reload_use(struct mqtt_adapter *a, struct generation *generation, struct mail *done, struct mailbox *home)

@@ -2,14 +2,15 @@
  *
  * Each worker changes between two packets: what it handles before sees the old one, what comes after sees the new one. Clients
  * that the new registry does not let in are told (MQTT 5: 0x98) and closed, sessions of devices and tenants that have gone end,
- * and everybody else's principal moves to the new registry, so that the old generation dies soon. What a client was promised in
+ * and everybody else's principal moves to the new registry, so that the old generation dies soon: some at once, the rest in the
+ * turns that follow (broker/broker_refresh.h). What a client was promised in
  * its CONNACK (Receive Maximum, Maximum Packet Size, Topic Alias Maximum) holds for as long as it is connected. */
 #pragma once
 
 #include "adapter/mqtt/mqtt_adapter.h"
 
 /* Begins; `generation` has the same listeners at the same addresses as the one before, and a reference is taken for each worker.
- * `done` (its on_mail set by the caller) is posted to `home` when all workers use it. The main thread, which also registers the
+ * `done` (its on_mail set by the caller) is posted to `home` when all workers use it and every session has been looked at. The main thread, which also registers the
  * metrics of rules it has not seen; one call at a time. */
 void mqtt_reload_use(struct mqtt_adapter *a, struct generation *generation, struct mail *done, struct mailbox *home);
 

@@ -11,6 +11,7 @@
 #include "base/map.h"
 #include "base/slab.h"
 #include "broker/broker.h"
+#include "broker/broker_refresh.h"
 #include "core/device_topic.h"
 #include "core/rule_record.h"
 #include "loop/listener.h"
@@ -36,6 +37,7 @@ struct mqtt_worker {
     struct shard *shard;
     struct generation *generation; /* what holds now; changes between two packets only (mqtt_reload.h) */
     struct generation *next_generation;
+    struct broker_refresh refresh;
     uint8_t *rule_routes, *next_rule_routes; /* enum mqtt_route of each rule of the generation */
     struct mqtt_listener *listeners;
     struct list connections;    /* all of them but those that wait */
