@@ -213,10 +213,8 @@ static void compare_section(struct walk *w, int parent, const struct place *at, 
 {
     for (int row = w->index.first_child[parent]; row != OPTION_NONE; row = w->index.next_sibling[row]) {
         bool is_top = after == (const char *)w->after;
-        struct place inner = {.up = at,
-                              .key = w->index.key[row],
-                              .element = -1,
-                              .line = is_top ? config_line(w->after, (size_t)row) : at->line};
+        struct place inner = {
+            .up = at, .key = w->index.key[row], .element = -1, .line = is_top ? config_line(w->after, (size_t)row) : at->line};
 
         compare_value(w, row, &inner, before, after);
     }
