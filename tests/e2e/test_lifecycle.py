@@ -132,7 +132,7 @@ def test_sighup_does_not_end_it(serve, make_config, kafka, tenant):
     with Client(server.mqtt) as c:
         c.connect("c", user=f"a1@{tenant}", password="pw")
         server.signal(signal.SIGHUP)
-        until(lambda: "reload.unsupported" in server.log(), "its log line")
+        until(lambda: "event=reload." in server.log(), "its log line")
         assert c.publish_and_wait("telemetry", "still here") == 0
 
 
