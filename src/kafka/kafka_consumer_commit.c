@@ -1,5 +1,6 @@
 /* How positions get to the cluster: one request for all partitions with news, never two at a time. The group has no members, so
- * the cluster takes offsets from whoever names it (AlterConsumerGroupOffsets), with metadata. */
+ * the cluster takes offsets, with metadata, from whoever names it. They are committed by the handle, whose group it is, and not by
+ * AlterConsumerGroupOffsets: in librdkafka 2.0.2 that aborts the process when the coordinator goes away at the wrong moment. */
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -7,7 +8,7 @@
 #include "kafka/kafka_consumer_metrics.h"
 #include "kafka/kafka_consumer_private.h"
 
-enum { RETRY_MS = 1000, REQUEST_MS = 10000, LEAST_METADATA_BYTES = 64 };
+enum { RETRY_MS = 1000, LEAST_METADATA_BYTES = 64 };
 
 static rd_kafka_topic_partition_list_t *collect(struct kafka_consumer *c)
 {
@@ -34,25 +35,28 @@ static rd_kafka_topic_partition_list_t *collect(struct kafka_consumer *c)
     return list;
 }
 
+/* Nothing was committed; which partitions it was about, nobody says: those with anything behind them. */
+static void note_all_failed(struct kafka_consumer *c, const char *why)
+{
+    kafka_consumer_count(KAFKA_CONSUMER_COMMIT_ERRORS, 1);
+    LOG_WARN(LOG_KAFKA, "consumer.commit", F_STR("group", c->group), F_TEXT("error", why));
+    for (struct kafka_partition *p = c->list; p; p = p->next)
+        p->is_dirty = true;
+}
+
 void kafka_consumer_commit(struct kafka_consumer *c)
 {
     rd_kafka_topic_partition_list_t *list;
-    rd_kafka_AlterConsumerGroupOffsets_t *request;
-    rd_kafka_AdminOptions_t *options;
-    char why[100];
+    rd_kafka_resp_err_t code = RD_KAFKA_RESP_ERR_NO_ERROR;
 
     if (c->is_committing)
         return;
     list = collect(c);
-    if (list->cnt > 0) {
-        request = rd_kafka_AlterConsumerGroupOffsets_new(c->group.p, list);
-        options = rd_kafka_AdminOptions_new(c->rk, RD_KAFKA_ADMIN_OP_ALTERCONSUMERGROUPOFFSETS);
-        (void)rd_kafka_AdminOptions_set_request_timeout(options, REQUEST_MS, why, sizeof why);
-        rd_kafka_AlterConsumerGroupOffsets(c->rk, &request, 1, options, c->results);
-        rd_kafka_AdminOptions_destroy(options);
-        rd_kafka_AlterConsumerGroupOffsets_destroy(request);
-        c->is_committing = true;
-    }
+    if (list->cnt > 0)
+        code = rd_kafka_commit_queue(c->rk, list, c->results, NULL, NULL);
+    c->is_committing = list->cnt > 0 && !code;
+    if (code)
+        note_all_failed(c, rd_kafka_err2name(code));
     rd_kafka_topic_partition_list_destroy(list);
 }
 
@@ -84,15 +88,6 @@ static void note_failure(struct kafka_consumer *c, const char *topic, int32_t nu
         p->is_dirty = true;
 }
 
-/* Nothing was committed; which partitions it was about, nobody says: those with anything behind them. */
-static void note_all_failed(struct kafka_consumer *c, const char *why)
-{
-    kafka_consumer_count(KAFKA_CONSUMER_COMMIT_ERRORS, 1);
-    LOG_WARN(LOG_KAFKA, "consumer.commit", F_STR("group", c->group), F_TEXT("error", why));
-    for (struct kafka_partition *p = c->list; p; p = p->next)
-        p->is_dirty = true;
-}
-
 static bool has_dirty(const struct kafka_consumer *c)
 {
     for (const struct kafka_partition *p = c->list; p; p = p->next)
@@ -102,16 +97,10 @@ static bool has_dirty(const struct kafka_consumer *c)
 }
 
 /* True: all went well. */
-static bool read_result(struct kafka_consumer *c, const rd_kafka_group_result_t *result)
+static bool read_result(struct kafka_consumer *c, const rd_kafka_topic_partition_list_t *list)
 {
-    const rd_kafka_topic_partition_list_t *list = rd_kafka_group_result_partitions(result);
-    const rd_kafka_error_t *error = rd_kafka_group_result_error(result);
     bool is_well = true;
 
-    if (error || !list) {
-        note_all_failed(c, error ? rd_kafka_error_string(error) : "no answer");
-        return false;
-    }
     for (int i = 0; i < list->cnt; i++) {
         const rd_kafka_topic_partition_t *at = &list->elems[i];
 
@@ -124,19 +113,26 @@ static bool read_result(struct kafka_consumer *c, const rd_kafka_group_result_t 
     return is_well;
 }
 
+/* Whether the partitions say for themselves what went wrong. */
+static bool has_errors(const rd_kafka_topic_partition_list_t *list)
+{
+    for (int i = 0; list && i < list->cnt; i++)
+        if (list->elems[i].err)
+            return true;
+    return false;
+}
+
 void kafka_consumer_committed(struct kafka_consumer *c, rd_kafka_event_t *event)
 {
-    const rd_kafka_AlterConsumerGroupOffsets_result_t *result = rd_kafka_event_AlterConsumerGroupOffsets_result(event);
-    const rd_kafka_group_result_t **groups;
-    size_t n = 0;
+    const rd_kafka_topic_partition_list_t *list;
     bool is_well = false;
 
-    if (!result)
+    if (rd_kafka_event_type(event) != RD_KAFKA_EVENT_OFFSET_COMMIT)
         return;
     c->is_committing = false;
-    groups = rd_kafka_event_error(event) ? NULL : rd_kafka_AlterConsumerGroupOffsets_result_groups(result, &n);
-    if (n > 0)
-        is_well = read_result(c, groups[0]);
+    list = rd_kafka_event_topic_partition_list(event);
+    if (list && (!rd_kafka_event_error(event) || has_errors(list)))
+        is_well = read_result(c, list);
     else
         note_all_failed(c, rd_kafka_event_error_string(event));
     if (has_dirty(c) && !wheel_is_set(&c->commit_timer))

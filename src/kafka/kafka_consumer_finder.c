@@ -186,45 +186,14 @@ static rd_kafka_resp_err_t take_positions(const rd_kafka_topic_partition_list_t 
     return RD_KAFKA_RESP_ERR_NO_ERROR;
 }
 
-/* The error of a group's result, or of the whole event. */
-static rd_kafka_resp_err_t error_of(rd_kafka_event_t *event, const rd_kafka_group_result_t **groups, size_t n)
-{
-    const rd_kafka_error_t *error;
-
-    if (rd_kafka_event_error(event))
-        return rd_kafka_event_error(event);
-    if (n == 0)
-        return RD_KAFKA_RESP_ERR__BAD_MSG;
-    error = rd_kafka_group_result_error(groups[0]);
-    if (error)
-        return rd_kafka_error_code(error);
-    return rd_kafka_group_result_partitions(groups[0]) ? RD_KAFKA_RESP_ERR_NO_ERROR : RD_KAFKA_RESP_ERR__BAD_MSG;
-}
-
 static rd_kafka_resp_err_t read_positions(struct kafka_finder *f, struct kafka_found *list)
 {
-    rd_kafka_t *rk = f->c->rk;
-    rd_kafka_queue_t *queue = rd_kafka_queue_new(rk);
-    rd_kafka_topic_partition_list_t *wanted = to_list(list);
-    rd_kafka_ListConsumerGroupOffsets_t *request = rd_kafka_ListConsumerGroupOffsets_new(f->c->group.p, wanted);
-    rd_kafka_resp_err_t code = RD_KAFKA_RESP_ERR__TIMED_OUT;
-    rd_kafka_event_t *event;
+    rd_kafka_topic_partition_list_t *positions = to_list(list);
+    rd_kafka_resp_err_t code = rd_kafka_committed(f->c->rk, positions, f->patience_ms);
 
-    rd_kafka_ListConsumerGroupOffsets(rk, &request, 1, NULL, queue);
-    event = wait_for(f, queue);
-    if (event) {
-        size_t n = 0;
-        const rd_kafka_ListConsumerGroupOffsets_result_t *result = rd_kafka_event_ListConsumerGroupOffsets_result(event);
-        const rd_kafka_group_result_t **groups = rd_kafka_ListConsumerGroupOffsets_result_groups(result, &n);
-
-        code = error_of(event, groups, n);
-        if (!code)
-            code = take_positions(rd_kafka_group_result_partitions(groups[0]), list);
-        rd_kafka_event_destroy(event);
-    }
-    rd_kafka_ListConsumerGroupOffsets_destroy(request);
-    rd_kafka_topic_partition_list_destroy(wanted);
-    rd_kafka_queue_destroy(queue);
+    if (!code)
+        code = take_positions(positions, list);
+    rd_kafka_topic_partition_list_destroy(positions);
     return code;
 }
 
@@ -246,25 +215,20 @@ static rd_kafka_resp_err_t choose_beginning(struct kafka_finder *f, struct kafka
 
 static rd_kafka_resp_err_t write_positions(struct kafka_finder *f, rd_kafka_topic_partition_list_t *list)
 {
-    rd_kafka_t *rk = f->c->rk;
-    rd_kafka_queue_t *queue = rd_kafka_queue_new(rk);
-    rd_kafka_AlterConsumerGroupOffsets_t *request = rd_kafka_AlterConsumerGroupOffsets_new(f->c->group.p, list);
-    rd_kafka_resp_err_t code = RD_KAFKA_RESP_ERR__TIMED_OUT;
-    rd_kafka_event_t *event;
+    rd_kafka_queue_t *queue = rd_kafka_queue_new(f->c->rk);
+    rd_kafka_resp_err_t code = rd_kafka_commit_queue(f->c->rk, list, queue, NULL, NULL);
+    rd_kafka_event_t *event = code ? NULL : wait_for(f, queue);
 
-    rd_kafka_AlterConsumerGroupOffsets(rk, &request, 1, NULL, queue);
-    event = wait_for(f, queue);
     if (event) {
-        size_t n = 0;
-        const rd_kafka_AlterConsumerGroupOffsets_result_t *result = rd_kafka_event_AlterConsumerGroupOffsets_result(event);
-        const rd_kafka_group_result_t **groups = rd_kafka_AlterConsumerGroupOffsets_result_groups(result, &n);
+        const rd_kafka_topic_partition_list_t *done = rd_kafka_event_topic_partition_list(event);
 
-        code = error_of(event, groups, n);
-        for (int i = 0; !code && i < rd_kafka_group_result_partitions(groups[0])->cnt; i++)
-            code = rd_kafka_group_result_partitions(groups[0])->elems[i].err;
+        code = rd_kafka_event_error(event);
+        for (int i = 0; !code && done && i < done->cnt; i++)
+            code = done->elems[i].err;
         rd_kafka_event_destroy(event);
+    } else if (!code) {
+        code = RD_KAFKA_RESP_ERR__TIMED_OUT;
     }
-    rd_kafka_AlterConsumerGroupOffsets_destroy(request);
     rd_kafka_queue_destroy(queue);
     return code;
 }
