@@ -26,7 +26,7 @@ struct config_watch_stamp config_watch_stamp(const char *path)
 {
     struct stat st;
 
-    if (stat(path, &st) != 0)
+    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode))
         return (struct config_watch_stamp){0};
     return (struct config_watch_stamp){st.st_dev, st.st_ino, st.st_size, ns_of(st.st_mtim), ns_of(st.st_ctim)};
 }

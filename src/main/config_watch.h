@@ -39,7 +39,7 @@ struct config_watch {
     int link_wd, file_wd; /* the two folders; -1: not watched */
 };
 
-/* The stamp of the file at `path`, or of nothing. */
+/* The stamp of the file at `path`; of nothing if there is none, or something that is read but once, as a pipe. */
 struct config_watch_stamp config_watch_stamp(const char *path);
 
 /* Begins to watch `path`, which is borrowed. `before` is the stamp taken before the file was read: a change since then is told as

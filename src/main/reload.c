@@ -237,6 +237,7 @@ static void consider(struct reload *r, struct generation *found)
     }
     LOG_INFO(LOG_CONFIG, "reload", F_INT("generation", found->number), F_INT("changes", diff.n_changes),
              F_TEXT("first", diff.first.path), F_INT("line", diff.first.line));
+    server_feed_warn_of_loops(found);
     r->next = found;
     prepare(r);
 }
@@ -271,7 +272,7 @@ void reload_init(struct reload *r, struct server *s, const struct cli *cli, cons
     for (size_t i = 0; i < ARRAY_LEN(states); i++)
         states[i].context = r;
     metrics_register(states, ARRAY_LEN(states));
-    if (cli->config_file && config_watch_open(&r->watch, &s->loop, cli->config_file, before, on_change, &ei) != E_OK)
+    if (before->inode && config_watch_open(&r->watch, &s->loop, cli->config_file, before, on_change, &ei) != E_OK)
         LOG_WARN(LOG_CONFIG, "reload.watch", F_TEXT("why", ei.text));
 }
 

@@ -43,7 +43,7 @@ MUST_USE err reload_load(const struct cli *cli, uint64_t number, struct generati
 /* Sets the level of each part of the program. */
 void reload_apply_log_levels(const struct config *config);
 
-/* Begins to watch the file, if there is one; `before` is its stamp from before it was read for the first time. Registers metrics:
+/* Begins to watch the file, if there is one; `before` is its stamp from before it was read for the first time, all-zero if not. Registers metrics:
  * before threads start. `cli` is borrowed. Nothing is reloaded before reload_begin(). */
 void reload_init(struct reload *r, struct server *s, const struct cli *cli, const struct config_watch_stamp *before);
 

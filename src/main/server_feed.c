@@ -33,6 +33,17 @@ static void log_loop(void *context, const char *text)
     LOG_WARN(LOG_CONFIG, "rules.feed_each_other", F_TEXT("rules", text));
 }
 
+void server_feed_warn_of_loops(const struct generation *g)
+{
+    static struct config_errors errors; /* larger than a stack frame should be */
+    struct to_mqtt_rules *rules;
+
+    if (to_mqtt_options_make(g->config, "", &rules, &errors) != E_OK)
+        return; /* cannot be: they were found good */
+    (void)to_mqtt_options_find_loops(g->config, rules, g->rules, log_loop, NULL);
+    to_mqtt_rules_unref(rules);
+}
+
 static err make_feed(struct server *s, struct errinfo *ei)
 {
     const struct config *config = s->now->config;
@@ -41,9 +52,9 @@ static err make_feed(struct server *s, struct errinfo *ei)
 
     if (to_mqtt_options_make(config, "", &rules, &errors) != E_OK)
         return errinfo_set(ei, E_INVAL, "%s", errors.items[0].text); /* cannot be: they were found good */
-    (void)to_mqtt_options_find_loops(config, rules, s->now->rules, log_loop, NULL);
     s->feed.feed = feed_new(mqtt_adapter_broker(s->mqtt), &s->workers, rules);
     to_mqtt_rules_unref(rules);
+    server_feed_warn_of_loops(s->now);
     return E_OK;
 }
 

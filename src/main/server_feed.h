@@ -5,6 +5,7 @@
 #include "base/err.h"
 
 struct feed;
+struct generation;
 struct kafka_consumer;
 struct server;
 
@@ -16,6 +17,9 @@ struct server_feed {
 
 /* Opens both, for the configuration that the server begins with; before the workers run. E_*: the reason is in `ei`. */
 MUST_USE err server_feed_open(struct server *s, struct errinfo *ei);
+
+/* Names, in the log, the rules of both directions that may feed each other. */
+void server_feed_warn_of_loops(const struct generation *g);
 
 /* Devices can connect: records come from now on. */
 void server_feed_start(struct server_feed *f);

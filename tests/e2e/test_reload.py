@@ -160,6 +160,13 @@ def test_what_needs_a_restart_is_named_and_nothing_is_applied(reloading, tenant)
     r.log_in("new@" + tenant, expect=BAD_CREDENTIALS[V5]).close()
 
 
+def test_a_topic_keeps_its_time_limit_until_a_restart(reloading, tenant):
+    r = reloading(to_kafka=[{"mqtt": "a/#", "topic": f"{tenant}.a", "create": True, "timeout": "5s"}])
+    r.config["to_kafka"][0]["timeout"] = "6s"
+    r.reload("refused")
+    assert f'why="to_kafka[0].timeout: needs a restart: topic {tenant}.a has had 5000 ms, not 6000 ms"' in r.server.log()
+
+
 def test_devices_and_tenants_that_have_gone_are_thrown_out(reloading, tenant):
     r = reloading()
     other = tenant + "-other"
