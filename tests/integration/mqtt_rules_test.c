@@ -596,6 +596,40 @@ static void connections_may_go_while_records_are_on_their_way(void **state)
     assert_int_equal(counted("waiting", "to_kafka[1]"), 0);
 }
 
+/* For ThreadSanitizer above all: workers that meet the same new names at the same time, and the count they share. */
+static void workers_share_the_count_of_topics(void **state)
+{
+    enum { CLIENTS = 8, TOPICS = 40 };
+    static const char *const settings[] = {
+        "to_kafka=[{mqtt: 'n/{x}', topic: 'n.{x}', create: true}, {event: connect, topic: c}]", "rules.max_topics=30", NULL};
+    struct mqtt_peer peers[CLIENTS];
+
+    (void)state;
+    mqtt_rig_open_threaded(&r, settings);
+    for (int i = 0; i < CLIENTS; i++) {
+        char id[MQTT_RIG_ID];
+
+        snprintf(id, sizeof id, "client%d", i);
+        mqtt_rig_connect(&r, &peers[i]);
+        mqtt_peer_connect(&peers[i], &(struct mqtt_peer_connect){.version = 5, .id = id}, false);
+    }
+    for (int k = 1; k <= TOPICS; k++) {
+        for (int i = 0; i < CLIENTS; i++) {
+            char topic[16];
+
+            snprintf(topic, sizeof topic, "n/%d", k);
+            publish(&peers[i], topic, 1, (uint16_t)k);
+        }
+    }
+    for (int i = 0; i < CLIENTS; i++) {
+        for (int k = 1; k <= TOPICS; k++)
+            assert_int_equal(mqtt_peer_skip(&peers[i]), 0x40);
+        mqtt_peer_close(&peers[i]);
+    }
+    assert_int_equal(mqtt_rig_metric("millrace_rule_topics", NULL), 30);
+    assert_int_equal(fake_sink_count(&r.sink), CLIENTS * 30 + CLIENTS);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -621,6 +655,7 @@ int main(void)
         TEST(a_disconnect_tells_who_and_why),
         TEST(an_event_without_room_is_dropped_and_counted),
         TEST(connections_may_go_while_records_are_on_their_way),
+        TEST(workers_share_the_count_of_topics),
     };
 
     return cmocka_run_group_tests_name("mqtt_rules", tests, NULL, NULL);
