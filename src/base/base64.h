@@ -1,0 +1,14 @@
+/* base64: RFC 4648 section 4, as HTTP's Basic credentials and JSON's binary values have it. Pure functions, any thread. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/str.h"
+
+/* The most bytes that a text of `n` characters becomes. */
+#define BASE64_DECODED_BYTES(n) (((n) + 3) / 4 * 3)
+
+/* Decodes the whole of `text` into `out`, which has room for BASE64_DECODED_BYTES(text.n). False when it is not the one text that
+ * stands for its bytes: a foreign character, white space, padding that is missing or too much, bits that would be lost. */
+bool base64_decode(struct str text, char *out, size_t *out_n);
