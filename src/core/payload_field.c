@@ -347,12 +347,30 @@ static bool enter_element(struct scan *s, struct str token)
     return false;
 }
 
+static bool take_field(struct scan *s, struct payload_field *out)
+{
+    const char *start = s->p;
+
+    if (s->p < s->end && *s->p == '"') {
+        s->p++;
+        return take_string(s, out);
+    }
+    if (!skip_value(s, 0))
+        return false;
+    *out = (struct payload_field){.raw = {start, (size_t)(s->p - start)}};
+    return true;
+}
+
+static bool is_null(const struct payload_field *field)
+{
+    return !field->is_string && str_equal(field->raw, STR("null"));
+}
+
 bool payload_field_find(struct str text, struct str pointer, struct payload_field *out_field)
 {
     const char *begin = text.n ? text.p : "";
     struct scan s = {begin, begin + text.n};
-    struct payload_field field = {0};
-    const char *start;
+    struct payload_field field;
 
     skip_space(&s);
     while (pointer.n > 0) {
@@ -365,18 +383,46 @@ bool payload_field_find(struct str text, struct str pointer, struct payload_fiel
             return false;
         }
     }
-    start = s.p;
-    if (s.p < s.end && *s.p == '"') {
-        s.p++;
-        if (!take_string(&s, &field))
-            return false;
-    } else {
-        if (!skip_value(&s, 0))
-            return false;
-        field.raw = (struct str){start, (size_t)(s.p - start)};
-        if (str_equal(field.raw, STR("null")))
-            return false;
-    }
+    if (!take_field(&s, &field) || is_null(&field))
+        return false;
     *out_field = field;
     return true;
+}
+
+static struct str rest_of(const struct scan *s)
+{
+    return (struct str){s->p, (size_t)(s->end - s->p)};
+}
+
+bool payload_field_take(struct str *rest, struct payload_field *out_field)
+{
+    const char *begin = rest->n ? rest->p : "";
+    struct scan s = {begin, begin + rest->n};
+
+    skip_space(&s);
+    if (!take_field(&s, out_field))
+        return false;
+    skip_space(&s);
+    *rest = rest_of(&s);
+    return true;
+}
+
+err payload_field_next_element(struct str *rest, bool *is_first, struct payload_field *out_field)
+{
+    const char *begin = rest->n ? rest->p : "";
+    struct scan s = {begin, begin + rest->n};
+    bool was_first = *is_first, is_ok;
+
+    skip_space(&s);
+    if (was_first && !take(&s, '['))
+        return E_INVAL;
+    *is_first = false;
+    if (!has_next(&s, ']', was_first, &is_ok)) {
+        skip_space(&s);
+        return is_ok && s.p == s.end ? E_CLOSED : E_INVAL;
+    }
+    if (!take_field(&s, out_field))
+        return E_INVAL;
+    *rest = rest_of(&s);
+    return E_OK;
 }

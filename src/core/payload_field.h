@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/err.h"
 #include "base/str.h"
 
 enum { PAYLOAD_FIELD_MAX_DEPTH = 64 };
@@ -27,3 +28,11 @@ bool payload_field_find(struct str text, struct str pointer, struct payload_fiel
 /* Writes the characters of a string that has escapes as UTF-8; at most raw.n bytes. Half a surrogate pair becomes U+FFFD.
  * Returns how many bytes were written. */
 size_t payload_field_decode(struct str raw, char *out);
+
+/* Takes one whole value off the front of `*rest`, with white space on both sides of it; nothing of it is decoded. False, and nothing
+ * written, when no JSON value stands there. */
+bool payload_field_take(struct str *rest, struct payload_field *out_field);
+
+/* The next element of an array, whose opening bracket the first call finds. E_OK: `*out_field` is one. E_CLOSED: the array has
+ * ended, and nothing follows it. E_INVAL: this is no array. `*is_first` is true before the first call, false then. */
+MUST_USE err payload_field_next_element(struct str *rest, bool *is_first, struct payload_field *out_field);

@@ -135,12 +135,67 @@ static void pointers_are_checked(void **state)
     assert_false(payload_field_is_pointer(STR("/a~2")));
 }
 
+static void an_array_is_taken_apart(void **state)
+{
+    struct str rest = STR(" [ {\"a\":[1,2]} , \"x\\\"y\",null,[] ] ");
+    static const char *const elements[] = {"{\"a\":[1,2]}", "x\\\"y", "null", "[]"};
+    struct payload_field f;
+    bool is_first = true;
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(elements); i++) {
+        assert_int_equal(payload_field_next_element(&rest, &is_first, &f), E_OK);
+        assert_true(str_equal(f.raw, str_from(elements[i])));
+    }
+    assert_int_equal(payload_field_next_element(&rest, &is_first, &f), E_CLOSED);
+}
+
+static void what_is_no_array_is_told(void **state)
+{
+    static const char *const texts[] = {"",      "{}",   "1",    "[1", "[1,", "[1,]", "[,1]",
+                                        "[1 2]", "[1]x", "[1],", "[",  "[]]", "[\"]"};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        struct str rest = str_from(texts[i]);
+        struct payload_field f;
+        bool is_first = true;
+        err e = E_OK;
+
+        while (e == E_OK)
+            e = payload_field_next_element(&rest, &is_first, &f);
+        if (e != E_INVAL)
+            fail_msg("%s is an array", texts[i]);
+    }
+}
+
+static void a_value_is_taken_off_the_front(void **state)
+{
+    struct str rest = STR(" {\"a\":1} \n[2] true x");
+    static const char *const values[] = {"{\"a\":1}", "[2]", "true"};
+    struct payload_field f;
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(values); i++) {
+        assert_true(payload_field_take(&rest, &f));
+        assert_true(str_equal(f.raw, str_from(values[i])));
+    }
+    assert_false(payload_field_take(&rest, &f));
+    assert_true(str_equal(rest, STR("x")));
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_pointer_leads_to_its_value),   cmocka_unit_test(escapes_become_characters),
-        cmocka_unit_test(what_is_not_json_has_no_fields), cmocka_unit_test(nesting_is_bounded),
-        cmocka_unit_test(every_cut_of_a_text_is_safe),    cmocka_unit_test(pointers_are_checked),
+        cmocka_unit_test(an_array_is_taken_apart),
+        cmocka_unit_test(what_is_no_array_is_told),
+        cmocka_unit_test(a_value_is_taken_off_the_front),
+        cmocka_unit_test(a_pointer_leads_to_its_value),
+        cmocka_unit_test(escapes_become_characters),
+        cmocka_unit_test(what_is_not_json_has_no_fields),
+        cmocka_unit_test(nesting_is_bounded),
+        cmocka_unit_test(every_cut_of_a_text_is_safe),
+        cmocka_unit_test(pointers_are_checked),
     };
 
     return cmocka_run_group_tests_name("payload_field", tests, NULL, NULL);
