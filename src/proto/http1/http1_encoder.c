@@ -84,6 +84,50 @@ size_t http1_encoder_write(char *to, const struct http_response *r, struct str d
     return (size_t)(put(p, STR("\r\n")) - to);
 }
 
+size_t http1_encoder_request_bound(const struct http1_request_head *r)
+{
+    size_t n = FIXED_BYTES + r->target.n + r->host.n + r->content_type.n;
+
+    for (size_t i = 0; i < r->n_headers; i++)
+        n += r->headers[i].name.n + r->headers[i].value.n + 4;
+    return n;
+}
+
+/* RFC 9112 section 3.2: no space or control character in a target; the same serves for a host. */
+static bool is_safe_word(struct str s)
+{
+    for (size_t i = 0; i < s.n; i++)
+        if ((unsigned char)s.p[i] <= ' ' || (unsigned char)s.p[i] >= 0x7f)
+            return false;
+    return s.n > 0;
+}
+
+size_t http1_encoder_write_request(char *to, const struct http1_request_head *r)
+{
+    bool has_body = r->body_bytes || r->method == HTTP_METHOD_POST || r->method == HTTP_METHOD_PUT ||
+                    r->method == HTTP_METHOD_PATCH; /* RFC 9110 section 8.6 */
+    char *p = to;
+
+    ASSERT(r->method != HTTP_METHOD_OTHER);
+    if (!is_safe_word(r->target) || !is_safe_word(r->host) || !is_safe(r->content_type, false))
+        return 0;
+    p = put(p, str_from(http_message_method_name(r->method)));
+    *p++ = ' ';
+    p = put(put(put(put(p, r->target), STR(" HTTP/1.1\r\nHost: ")), r->host), STR("\r\n"));
+    if (r->content_type.n)
+        p = put(put(put(p, STR("Content-Type: ")), r->content_type), STR("\r\n"));
+    if (has_body)
+        p = put(put_number(put(p, STR("Content-Length: ")), r->body_bytes), STR("\r\n"));
+    for (size_t i = 0; i < r->n_headers; i++) {
+        const struct http_header *h = &r->headers[i];
+
+        if (!is_safe(h->name, true) || !is_safe(h->value, false))
+            return 0;
+        p = put(put(put(put(p, h->name), STR(": ")), h->value), STR("\r\n"));
+    }
+    return (size_t)(put(p, STR("\r\n")) - to);
+}
+
 void http1_encoder_date(char *to, uint64_t unix_seconds)
 {
     static const char days[] = "SunMonTueWedThuFriSat", months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";

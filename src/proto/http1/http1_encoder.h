@@ -1,4 +1,4 @@
-/* http1_encoder: response heads as HTTP/1.1 text (RFC 9112 section 4). Pure functions, any thread. */
+/* http1_encoder: heads of responses and requests as HTTP/1.1 text (RFC 9112 sections 3 and 4). Pure functions, any thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -18,6 +18,22 @@ enum http1_connection { HTTP1_CONNECTION_DEFAULT, HTTP1_CONNECTION_CLOSE, HTTP1_
  * headers and the empty line to `to`. The length is that of r->body, which is not written. Returns the bytes written, or 0
  * when a header has a character that would let it break out of its line. */
 size_t http1_encoder_write(char *to, const struct http_response *r, struct str date, enum http1_connection connection);
+
+/* One request of a client. The body is not written, only its length. All borrowed. */
+struct http1_request_head {
+    enum http_method method; /* not OTHER */
+    struct str target;       /* path and query, beginning with '/' */
+    struct str host;         /* of the Host header, with the port unless it is the scheme's own */
+    struct str content_type; /* empty: none */
+    const struct http_header *headers;
+    size_t n_headers;
+    uint64_t body_bytes; /* written with every method that may have a body */
+};
+
+/* As the two for responses: Host, Content-Type, Content-Length, then the other headers. 0 also when target or host could break
+ * out of the line. */
+size_t http1_encoder_request_bound(const struct http1_request_head *r);
+size_t http1_encoder_write_request(char *to, const struct http1_request_head *r);
 
 /* The date of RFC 9110 section 5.6.7 into `to`, HTTP1_DATE_BYTES long, without a NUL. */
 void http1_encoder_date(char *to, uint64_t unix_seconds);

@@ -45,6 +45,41 @@ static void head_has_what_the_response_and_the_connection_say(void **state)
     }
 }
 
+static void request_has_host_length_and_what_the_client_says(void **state)
+{
+    static const struct http_header headers[] = {{STR_INIT("a"), STR_INIT("b c")}};
+    static const struct {
+        struct http1_request_head r;
+        const char *want; /* NULL: refused */
+    } rows[] = {
+        {{.method = HTTP_METHOD_POST,
+          .target = STR_INIT("/map?x=1"),
+          .host = STR_INIT("h:8080"),
+          .content_type = STR_INIT("text/plain"),
+          .headers = headers,
+          .n_headers = 1,
+          .body_bytes = 12},
+         "POST /map?x=1 HTTP/1.1\r\nHost: h:8080\r\nContent-Type: text/plain\r\nContent-Length: 12\r\na: b c\r\n\r\n"},
+        {{.method = HTTP_METHOD_POST, .target = STR_INIT("/"), .host = STR_INIT("h")},
+         "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n"},
+        {{.method = HTTP_METHOD_GET, .target = STR_INIT("/"), .host = STR_INIT("h")}, "GET / HTTP/1.1\r\nHost: h\r\n\r\n"},
+        {{.method = HTTP_METHOD_GET, .target = STR_INIT("/ x"), .host = STR_INIT("h")}, NULL},
+        {{.method = HTTP_METHOD_GET, .target = STR_INIT("/"), .host = STR_INIT("h\r\na: b")}, NULL},
+        {{.method = HTTP_METHOD_GET, .target = STR_INIT("/"), .host = STR_INIT("h"), .content_type = STR_INIT("a\nb")}, NULL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        char to[1024];
+        size_t n = http1_encoder_write_request(to, &rows[i].r);
+
+        assert_true(n <= http1_encoder_request_bound(&rows[i].r));
+        assert_int_equal(n, rows[i].want ? strlen(rows[i].want) : 0);
+        if (n)
+            assert_memory_equal(to, rows[i].want, n);
+    }
+}
+
 static void longest_head_stays_within_the_bound(void **state)
 {
     static char body[1];
@@ -96,6 +131,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(head_has_what_the_response_and_the_connection_say),
+        cmocka_unit_test(request_has_host_length_and_what_the_client_says),
         cmocka_unit_test(longest_head_stays_within_the_bound),
         cmocka_unit_test(header_that_would_break_out_of_its_line_is_refused),
         cmocka_unit_test(dates_have_the_form_of_rfc_9110),

@@ -1,12 +1,14 @@
 #include "proto/http1/http1_parser.h"
 
 #include "base/check.h"
+#include "proto/http1/http1_framing.h"
 #include "proto/http1/http1_rules.h"
 
 enum phase {
     PHASE_HEAD,
     PHASE_BODY_DUE, /* the head was handed out, the body was not begun */
     PHASE_LENGTH,
+    PHASE_UNTIL_CLOSE,
     PHASE_CHUNKS,
     PHASE_TRAILERS,
     PHASE_END_DUE,
@@ -26,7 +28,7 @@ const struct http1_limits http1_limits_default = {
 struct pass {
     struct http1_parser *p;
     struct http1_head *head;
-    struct http_request *request;
+    size_t n_headers;
 };
 
 static enum http1_step refuse(struct http1_parser *p, enum http1_refusal why)
@@ -42,7 +44,7 @@ static enum http1_step refuse(struct http1_parser *p, enum http1_refusal why)
 static int on_header_name(llhttp_t *ll, const char *at, size_t n)
 {
     struct pass *pass = ll->data;
-    struct http_header *h = http1_head_reserve(pass->head, pass->request->n_headers);
+    struct http_header *h = http1_head_reserve(pass->head, pass->n_headers);
 
     if (!h)
         pass->p->refusal = HTTP1_REFUSED_MEMORY;
@@ -51,7 +53,7 @@ static int on_header_name(llhttp_t *ll, const char *at, size_t n)
     if (pass->p->refusal)
         return -1;
     *h = (struct http_header){.name = {at, n}, .value = {at + n, 0}};
-    pass->request->n_headers++;
+    pass->n_headers++;
     return 0;
 }
 
@@ -61,7 +63,7 @@ static int on_header_value(llhttp_t *ll, const char *at, size_t n)
 
     while (n && (at[n - 1] == ' ' || at[n - 1] == '\t'))
         n--;
-    pass->head->headers[pass->request->n_headers - 1].value = (struct str){at, n};
+    pass->head->headers[pass->n_headers - 1].value = (struct str){at, n};
     return 0;
 }
 
@@ -112,8 +114,7 @@ static const llhttp_settings_t settings = {
 
 /* ---- the head ---- */
 
-/* Where llhttp stops on its own; everything else is a matter of syntax. */
-static enum http1_refusal refusal_of(int llhttp_error)
+enum http1_refusal http1_framing_refusal(int llhttp_error)
 {
     static const struct {
         int error;
@@ -143,34 +144,51 @@ static enum http_method method_of(uint8_t llhttp_method)
     return llhttp_method < ARRAY_LEN(methods) ? methods[llhttp_method] : HTTP_METHOD_OTHER;
 }
 
-static enum http1_step parse_head(struct http1_parser *p, struct http1_head *head, struct http_request *r)
+int http1_framing_execute(struct http1_parser *p, struct http1_head *head, llhttp_type_t type, size_t *out_n_headers)
 {
     struct str text = buf_str(&head->text);
-    struct pass pass = {p, head, r};
+    struct pass pass = {.p = p, .head = head};
+    int e;
+
+    llhttp_init(&p->ll, type, &settings);
+    p->ll.data = &pass;
+    e = llhttp_execute(&p->ll, text.p, text.n);
+    p->ll.data = NULL;
+    *out_n_headers = pass.n_headers;
+    return e;
+}
+
+void http1_framing_expect_body(struct http1_parser *p, bool is_chunked, bool is_until_close, uint64_t length)
+{
+    p->is_chunked = is_chunked;
+    p->is_until_close = is_until_close;
+    p->body_bytes = length;
+    p->max_body_bytes = p->limits->max_body_bytes;
+    p->phase = PHASE_BODY_DUE;
+}
+
+static enum http1_refusal parse_request(struct http1_parser *p, struct http1_head *head, void *message)
+{
+    struct http_request *r = message;
     enum http1_refusal refusal;
     int e;
 
     *r = (struct http_request){0};
-    refusal = http1_rules_split_line((struct str){text.p, p->line_bytes - 2}, r);
+    refusal = http1_rules_split_line((struct str){head->text.p + head->text.head, p->line_bytes - 2}, r);
     if (refusal)
-        return refuse(p, refusal);
-    llhttp_init(&p->ll, HTTP_REQUEST, &settings);
-    p->ll.data = &pass;
-    e = llhttp_execute(&p->ll, text.p, text.n);
-    p->ll.data = NULL;
+        return refusal;
+    e = http1_framing_execute(p, head, HTTP_REQUEST, &r->n_headers);
     if (e != HPE_PAUSED)
-        return refuse(p, refusal_of(e));
+        return http1_framing_refusal(e);
     r->headers = head->headers;
     r->method = method_of(p->ll.method);
     r->is_kept_alive = llhttp_should_keep_alive(&p->ll);
     if (!http1_rules_split_target(r))
-        return refuse(p, HTTP1_REFUSED_SYNTAX);
+        return HTTP1_REFUSED_SYNTAX;
     refusal = http1_rules_check_headers(r, p->ll.content_length);
-    if (refusal)
-        return refuse(p, refusal);
-    p->phase = PHASE_BODY_DUE;
-    p->max_body_bytes = p->limits->max_body_bytes;
-    return HTTP1_HEAD;
+    if (!refusal)
+        http1_framing_expect_body(p, r->is_chunked, false, r->content_length);
+    return refusal;
 }
 
 /* The line rules, after the limits so that the result does not depend on how the input was split. `line` has its end. */
@@ -227,7 +245,15 @@ static enum http1_step scan_lines(struct http1_parser *p, struct http1_head *hea
     }
 }
 
-static enum http1_step read_head(struct http1_parser *p, struct http1_head *head, struct http_request *request, struct str *in)
+static enum http1_step parse_head(struct http1_parser *p, struct http1_head *head, void *message, http1_framing_parse parse)
+{
+    enum http1_refusal refusal = parse(p, head, message);
+
+    return refusal ? refuse(p, refusal) : HTTP1_HEAD;
+}
+
+static enum http1_step read_head(struct http1_parser *p, struct http1_head *head, void *message, http1_framing_parse parse,
+                                 struct str *in)
 {
     while (in->n > 0) {
         struct str part = {in->p, in->n < COPY_BYTES ? in->n : COPY_BYTES};
@@ -244,24 +270,35 @@ static enum http1_step read_head(struct http1_parser *p, struct http1_head *head
         head->text.tail -= (uint32_t)extra;
         *in = str_from_offset(*in, part.n - extra);
         if (step == HTTP1_HEAD)
-            return parse_head(p, head, request);
+            return parse_head(p, head, message, parse);
     }
     return HTTP1_MORE;
 }
 
 /* ---- the body ---- */
 
-static enum http1_step begin_body(struct http1_parser *p, const struct http_request *request)
+static enum http1_step begin_body(struct http1_parser *p)
 {
-    if (request->content_length > p->max_body_bytes)
+    if (p->body_bytes > p->max_body_bytes)
         return refuse(p, HTTP1_REFUSED_BODY_TOO_LARGE);
-    p->body_bytes = request->content_length;
     p->overhead = 0;
-    if (request->is_chunked)
+    if (p->is_chunked)
         p->phase = PHASE_CHUNKS;
+    else if (p->is_until_close)
+        p->phase = PHASE_UNTIL_CLOSE;
     else
         p->phase = p->body_bytes ? PHASE_LENGTH : PHASE_END_DUE;
     return HTTP1_MORE;
+}
+
+static enum http1_step read_until_close(struct http1_parser *p, struct str *in, struct str *out_body)
+{
+    if (in->n > p->max_body_bytes - p->body_bytes)
+        return refuse(p, HTTP1_REFUSED_BODY_TOO_LARGE);
+    p->body_bytes += in->n;
+    *out_body = *in;
+    *in = (struct str){0};
+    return HTTP1_BODY;
 }
 
 static enum http1_step read_length(struct http1_parser *p, struct str *in, struct str *out_body)
@@ -357,8 +394,8 @@ void http1_parser_init(struct http1_parser *p, const struct http1_limits *limits
     *p = (struct http1_parser){.limits = limits};
 }
 
-enum http1_step http1_parser_next(struct http1_parser *p, struct http1_head *head, struct http_request *request, struct str *in,
-                                  struct str *out_body)
+enum http1_step http1_framing_next(struct http1_parser *p, struct http1_head *head, void *message, http1_framing_parse parse,
+                                   struct str *in, struct str *out_body)
 {
     for (;;) {
         enum http1_step step = HTTP1_MORE;
@@ -367,7 +404,7 @@ enum http1_step http1_parser_next(struct http1_parser *p, struct http1_head *hea
         if (p->phase == PHASE_END_DUE)
             return end_request(p);
         if (p->phase == PHASE_BODY_DUE) {
-            if (begin_body(p, request) == HTTP1_BAD)
+            if (begin_body(p) == HTTP1_BAD)
                 return HTTP1_BAD;
             continue;
         }
@@ -377,10 +414,12 @@ enum http1_step http1_parser_next(struct http1_parser *p, struct http1_head *hea
             return HTTP1_MORE;
         switch ((enum phase)p->phase) {
         case PHASE_HEAD:
-            step = read_head(p, head, request, in);
+            step = read_head(p, head, message, parse, in);
             break;
         case PHASE_LENGTH:
             return read_length(p, in, out_body);
+        case PHASE_UNTIL_CLOSE:
+            return read_until_close(p, in, out_body);
         case PHASE_CHUNKS:
             step = read_chunk(p, in, out_body);
             break;
@@ -391,6 +430,17 @@ enum http1_step http1_parser_next(struct http1_parser *p, struct http1_head *hea
         if (step != HTTP1_MORE)
             return step;
     }
+}
+
+bool http1_framing_is_until_close(const struct http1_parser *p)
+{
+    return p->phase == PHASE_UNTIL_CLOSE || (p->phase == PHASE_BODY_DUE && p->is_until_close);
+}
+
+enum http1_step http1_parser_next(struct http1_parser *p, struct http1_head *head, struct http_request *request, struct str *in,
+                                  struct str *out_body)
+{
+    return http1_framing_next(p, head, request, parse_request, in, out_body);
 }
 
 bool http1_parser_is_inside(const struct http1_parser *p)

@@ -42,7 +42,7 @@ struct http1_parser {
     llhttp_t ll;
     const struct http1_limits *limits;
     uint64_t max_body_bytes; /* of limits; may be changed between HTTP1_HEAD and the next call, for one request */
-    uint64_t body_bytes;     /* of this request: of the chunks begun so far, or what is still to come of a known length */
+    uint64_t body_bytes;     /* of this request: of what has begun so far, or what is still to come of a known length */
     struct str piece;        /* of the body, found by llhttp in this call */
     uint32_t scanned;        /* bytes of the head that passed the line rules */
     uint32_t line_bytes;     /* of the request line, once it is complete */
@@ -52,7 +52,8 @@ struct http1_parser {
     uint8_t trailer;   /* state inside the trailers */
     uint8_t refusal;   /* enum http1_refusal */
     bool has_skipped_line;
-    bool is_inside; /* bytes of a head have come */
+    bool is_inside;                  /* bytes of a head have come */
+    bool is_chunked, is_until_close; /* how the body ends */
 };
 
 /* Begins; `limits` is borrowed as long as the parser is used. Nothing to free. */
