@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "adapter/ledger.h"
 #include "adapter/mqtt/mqtt_device.h"
 #include "adapter/mqtt/mqtt_pending.h"
 #include "adapter/mqtt/mqtt_publish_in.h"
@@ -32,10 +33,10 @@ static void refuse_connect(struct work *w, const char *why)
     w->x->reason_code = 0;
 }
 
-static void refuse(struct work *w, struct str route, enum mqtt_refusal why)
+static void refuse(struct work *w, struct str route, enum ledger_refusal why)
 {
     w->x->route = route;
-    w->x->refusal = str_from(mqtt_metrics_refusal_name(why));
+    w->x->refusal = str_from(ledger_refusal_name(why));
     w->x->reason_code = (uint8_t)mqtt_pending_reason(why);
 }
 
@@ -145,9 +146,12 @@ static void explain_device(struct work *w, const struct device_topic *topic, enu
         .retain = q->retain,
     };
     struct device_record record;
-    enum mqtt_refusal why;
+    enum ledger_refusal why;
 
     w->x->is_device = true;
+    for (size_t i = 0; i < q->n_properties; i++)
+        trace_context_take(&p.trace, q->properties[i].name, q->properties[i].value);
+    trace_context_check(&p.trace);
     if (!mqtt_device_prepare(&p, fault, &record, &why)) {
         refuse(w, route, why);
         return;
@@ -229,9 +233,9 @@ static void explain_topic(struct work *w, uint32_t levels)
     w->x->is_local = true;
     w->x->route = STR("mqtt");
     if (levels > w->config->limits.topic_levels)
-        refuse(w, STR("mqtt"), MQTT_REFUSED_TOO_DEEP);
+        refuse(w, STR("mqtt"), LEDGER_REFUSED_TOO_DEEP);
     else if (mqtt_publish_in_is_reserved(w->request->topic))
-        refuse(w, STR("mqtt"), MQTT_REFUSED_FORBIDDEN);
+        refuse(w, STR("mqtt"), LEDGER_REFUSED_FORBIDDEN);
     else if ((rule = rule_table_find(w->rules, w->x->tenant, w->request->topic, segments)))
         explain_rule(w, rule, segments);
 }
