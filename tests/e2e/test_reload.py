@@ -222,6 +222,15 @@ def test_while_kafka_is_away_only_what_needs_new_topics_waits(reloading, tenant,
         r.log_in("d@" + other).close()
 
 
+def test_the_process_may_end_while_a_reload_waits(reloading, tenant, own_kafka):
+    r = reloading(own_kafka.bootstrap)
+    own_kafka.pause()
+    r.config["tenants"][tenant + "-new"] = {}
+    r.replace()
+    until(lambda: "event=reload.topics " in r.server.log(), "the reload to wait")
+    assert r.server.stop() == 0
+
+
 def test_the_log_level_changes(reloading, tenant):
     r = reloading()
     r.log_in("a1@" + tenant).close()
