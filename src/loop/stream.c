@@ -1,6 +1,8 @@
 #include "loop/stream.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -150,6 +152,11 @@ static void on_io(struct io *io, uint32_t events)
 
     if (s->state == STATE_CLOSING || s->state == STATE_RELEASED)
         return;
+    if ((events & EPOLLOUT) && s->is_connecting && !(events & (EPOLLHUP | EPOLLERR))) {
+        s->is_connecting = false;
+        if (s->ops->on_connect)
+            s->ops->on_connect(s);
+    }
     if (events & EPOLLOUT) {
         s->is_blocked = false;
         defer(s);
@@ -184,7 +191,7 @@ static void run(struct task *t)
         s->is_offer_due = false;
         offer_kept(s);
     }
-    if (!s->is_blocked && s->state != STATE_RELEASED)
+    if (!s->is_blocked && !s->is_connecting && s->state != STATE_RELEASED)
         write_out(s);
     if (s->state == STATE_OPEN || s->state == STATE_FINISHING)
         update_interest(s);
@@ -201,6 +208,41 @@ err stream_open(struct stream *s, struct loop *l, int fd, const struct stream_op
 {
     set_up(s, l, fd, ops);
     if (loop_watch(l, &s->io, EPOLLIN) == E_OK)
+        return E_OK;
+    close(fd);
+    s->io.fd = -1;
+    s->state = STATE_CLOSED;
+    return E_IO;
+}
+
+static int start_connect(const struct sockaddr *address, unsigned address_bytes)
+{
+    int fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), why;
+
+    if (fd < 0)
+        return -1;
+    if (address->sa_family != AF_UNIX)
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int)); /* slower, not wrong, without it */
+    if (connect(fd, address, address_bytes) == 0 || errno == EINPROGRESS)
+        return fd;
+    why = errno;
+    close(fd);
+    errno = why;
+    return -1;
+}
+
+err stream_connect(struct stream *s, struct loop *l, const struct sockaddr *address, unsigned address_bytes,
+                   const struct stream_ops *ops)
+{
+    int fd = start_connect(address, address_bytes);
+
+    set_up(s, l, fd, ops);
+    if (fd < 0) {
+        s->state = STATE_CLOSED;
+        return E_IO;
+    }
+    s->is_connecting = s->is_blocked = true; /* writable is connected */
+    if (loop_watch(l, &s->io, EPOLLIN | EPOLLOUT) == E_OK)
         return E_OK;
     close(fd);
     s->io.fd = -1;

@@ -19,6 +19,8 @@ struct stream_ops {
     size_t (*on_data)(struct stream *s, struct str bytes);
     /* All output has left and at least one byte had been waiting for the peer. May be NULL. */
     void (*on_drain)(struct stream *s);
+    /* A stream of stream_connect() is connected. May be NULL. */
+    void (*on_connect)(struct stream *s);
     /* The stream is closed, its descriptor gone; the last call, at the end of a turn. The owner may free the object.
      * `why`: what stream_close() was given; E_OK after stream_close_after_output() and stream_release(); E_CLOSED the peer
      * closed, E_IO a network error, E_NOMEM no memory for bytes that were not used. */
@@ -37,11 +39,19 @@ struct stream {
     bool is_paused : 1;
     bool is_blocked : 1;   /* the kernel's buffer was full: waiting for EPOLLOUT */
     bool is_offer_due : 1; /* resumed or adopted: what is in `in` is offered at the end of the turn */
+    bool is_connecting : 1;
 };
 
 /* Takes over a connected, non-blocking descriptor. `ops` live as long as the stream. E_IO: epoll refused; the descriptor
  * is closed and on_close is not called. */
 MUST_USE err stream_open(struct stream *s, struct loop *l, int fd, const struct stream_ops *ops);
+
+/* Connects to an address without waiting: on_connect follows, or on_close, with s->is_connecting still set, when nobody answers
+ * there. Output may be written at once and leaves when the connection is there. The owner bounds the wait with a timer of its
+ * own. E_IO: the system refuses right away, with errno; on_close is not called. */
+struct sockaddr;
+MUST_USE err stream_connect(struct stream *s, struct loop *l, const struct sockaddr *address, unsigned address_bytes,
+                            const struct stream_ops *ops);
 
 /* As stream_open(), for a stream that comes from another thread: `in` holds bytes that were read there and `out` bytes not
  * yet written; both are taken over. on_data runs for them at the end of the turn, without waiting for the descriptor. */

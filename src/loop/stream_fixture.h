@@ -31,7 +31,8 @@ struct owner {
 static struct {
     char offered[512], used[512]; /* bytes of the last offer, all bytes used */
     size_t n_offered, n_used;
-    int offers, drains, closes;
+    int offers, drains, connects, closes;
+    bool was_connecting; /* when it closed */
     err why;
     int released_fd;
     struct buf released_in, released_out;
@@ -70,6 +71,12 @@ static inline void on_drain(struct stream *s)
         me->on_drained(me);
 }
 
+static inline void on_connect(struct stream *s)
+{
+    assert_false(s->is_connecting);
+    seen.connects++;
+}
+
 static inline void on_close(struct stream *s, err why)
 {
     struct owner *me = CONTAINER_OF(s, struct owner, s);
@@ -77,6 +84,7 @@ static inline void on_close(struct stream *s, err why)
     assert_false(stream_is_open(s));
     seen.closes++;
     seen.why = why;
+    seen.was_connecting = s->is_connecting;
     if (me->on_closed)
         me->on_closed(me);
     if (me == o)
@@ -84,7 +92,7 @@ static inline void on_close(struct stream *s, err why)
     mem_free(MEM_TEST, me);
 }
 
-static const struct stream_ops ops = {on_data, on_drain, on_close};
+static const struct stream_ops ops = {.on_data = on_data, .on_drain = on_drain, .on_connect = on_connect, .on_close = on_close};
 
 static inline struct owner *owner_new(void)
 {
