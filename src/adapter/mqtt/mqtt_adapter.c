@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "adapter/ledger.h"
 #include "adapter/mqtt/mqtt_conn.h"
 #include "adapter/mqtt/mqtt_events.h"
 #include "adapter/mqtt/mqtt_metrics.h"
@@ -49,6 +50,7 @@ err mqtt_adapter_open(const struct mqtt_adapter_settings *settings, struct mqtt_
         .context = a, .publish_will = mqtt_publish_in_will, .session_ended = mqtt_events_tell_session_end};
     err e = E_OK;
 
+    ledger_register();
     mqtt_metrics_register();
     a->settings = *settings;
     mqtt_topics_init_names(&a->names);

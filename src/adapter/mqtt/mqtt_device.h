@@ -2,6 +2,7 @@
  * (spec/hono 2.2, 2.3). Runs inside the PUBLISH handler. */
 #pragma once
 
+#include "adapter/ledger.h"
 #include "adapter/mqtt/mqtt_conn.h"
 #include "adapter/mqtt/mqtt_metrics.h"
 #include "core/device_record.h"
@@ -32,7 +33,7 @@ struct mqtt_device_publish {
 /* Everything that can be refused without Kafka, and the record; its topic is for the caller to set. False: `*out_why` says why
  * not. The bag is read in any case, since it says what to do then. */
 MUST_USE bool mqtt_device_prepare(struct mqtt_device_publish *p, enum device_fault fault, struct device_record *out_record,
-                                  enum mqtt_refusal *out_why);
+                                  enum ledger_refusal *out_why);
 
 /* `fault` and `topic` come from device_topic_parse(). Answers the publish now or when Kafka has it. HANDLE_WAIT: no room. */
 enum handle mqtt_device_publish(struct mqtt_conn *c, const struct mqtt_publish *publish, struct str address,

@@ -1,5 +1,6 @@
 #include "adapter/mqtt/mqtt_errors.h"
 
+#include "adapter/ledger.h"
 #include "adapter/mqtt/mqtt_extras.h"
 #include "adapter/mqtt/mqtt_output.h"
 #include "base/check.h"
@@ -35,35 +36,35 @@ static const struct {
     int status;
     const char *text;
 } faces[] = {
-    [MQTT_REFUSED_TOO_LARGE] = {413, "message is too large"},
-    [MQTT_REFUSED_UNKNOWN_TOPIC] = {503, "temporarily unavailable"},
-    [MQTT_REFUSED_DENIED] = {503, "temporarily unavailable"},
-    [MQTT_REFUSED_INVALID] = {503, "temporarily unavailable"},
-    [MQTT_REFUSED_UNAVAILABLE] = {503, "temporarily unavailable"},
-    [MQTT_REFUSED_OVERLOADED] = {503, "temporarily unavailable"},
-    [MQTT_REFUSED_FAILED] = {503, "temporarily unavailable"},
-    [MQTT_REFUSED_BAD_REQUEST] = {400, "bad request"},
-    [MQTT_REFUSED_FORBIDDEN] = {403, "not authorized to publish for the device"},
-    [MQTT_REFUSED_NOT_FOUND] = {404, "device is unknown or disabled"},
-    [MQTT_REFUSED_TOO_DEEP] = {400, "topic has too many levels"},
-    [MQTT_REFUSED_PAYLOAD_FORMAT] = {400, "payload is not the text it claims to be"},
-    [MQTT_REFUSED_NO_MEMORY] = {503, "temporarily unavailable"},
-    [MQTT_REFUSED_TOPIC_TOO_LONG] = {400, "name of the Kafka topic is too long"},
-    [MQTT_REFUSED_PARTITION] = {400, "no such partition"},
-    [MQTT_REFUSED_HOP_LIMIT] = {400, "message has gone around too often"},
-    [MQTT_REFUSED_TOO_MANY_TOPICS] = {503, "temporarily unavailable"},
+    [LEDGER_REFUSED_TOO_LARGE] = {413, "message is too large"},
+    [LEDGER_REFUSED_UNKNOWN_TOPIC] = {503, "temporarily unavailable"},
+    [LEDGER_REFUSED_DENIED] = {503, "temporarily unavailable"},
+    [LEDGER_REFUSED_INVALID] = {503, "temporarily unavailable"},
+    [LEDGER_REFUSED_UNAVAILABLE] = {503, "temporarily unavailable"},
+    [LEDGER_REFUSED_OVERLOADED] = {503, "temporarily unavailable"},
+    [LEDGER_REFUSED_FAILED] = {503, "temporarily unavailable"},
+    [LEDGER_REFUSED_BAD_REQUEST] = {400, "bad request"},
+    [LEDGER_REFUSED_FORBIDDEN] = {403, "not authorized to publish for the device"},
+    [LEDGER_REFUSED_NOT_FOUND] = {404, "device is unknown or disabled"},
+    [LEDGER_REFUSED_TOO_DEEP] = {400, "topic has too many levels"},
+    [LEDGER_REFUSED_PAYLOAD_FORMAT] = {400, "payload is not the text it claims to be"},
+    [LEDGER_REFUSED_NO_MEMORY] = {503, "temporarily unavailable"},
+    [LEDGER_REFUSED_TOPIC_TOO_LONG] = {400, "name of the Kafka topic is too long"},
+    [LEDGER_REFUSED_PARTITION] = {400, "no such partition"},
+    [LEDGER_REFUSED_HOP_LIMIT] = {400, "message has gone around too often"},
+    [LEDGER_REFUSED_TOO_MANY_TOPICS] = {503, "temporarily unavailable"},
 };
-static_assert(ARRAY_LEN(faces) == MQTT_REFUSALS, "every refusal has a status");
+static_assert(ARRAY_LEN(faces) == LEDGER_REFUSALS, "every refusal has a status");
 
-int mqtt_errors_status(enum mqtt_refusal why)
+int mqtt_errors_status(enum ledger_refusal why)
 {
-    ASSERT((unsigned)why < MQTT_REFUSALS);
+    ASSERT((unsigned)why < LEDGER_REFUSALS);
     return faces[why].status;
 }
 
-const char *mqtt_errors_text(enum mqtt_refusal why)
+const char *mqtt_errors_text(enum ledger_refusal why)
 {
-    ASSERT((unsigned)why < MQTT_REFUSALS);
+    ASSERT((unsigned)why < LEDGER_REFUSALS);
     return faces[why].text;
 }
 
@@ -246,7 +247,7 @@ static bool tell(struct mqtt_conn *c, const struct error_subscription *sub, cons
     return mqtt_output_json(c, (struct str){topic, topic_bytes}, (struct str){body, body_bytes}, sub->id) == E_OK;
 }
 
-bool mqtt_errors_publish(struct mqtt_conn *c, const struct mqtt_error_note *note, uint16_t packet_id, enum mqtt_refusal why)
+bool mqtt_errors_publish(struct mqtt_conn *c, const struct mqtt_error_note *note, uint16_t packet_id, enum ledger_refusal why)
 {
     const struct mqtt_errors *errors = errors_of(c);
     const struct error_subscription *sub;

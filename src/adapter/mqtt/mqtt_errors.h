@@ -3,6 +3,7 @@
  * its session goes on. One thread. */
 #pragma once
 
+#include "adapter/ledger.h"
 #include "adapter/mqtt/mqtt_conn.h"
 #include "adapter/mqtt/mqtt_metrics.h"
 #include "core/device_topic.h"
@@ -36,11 +37,11 @@ void mqtt_errors_drop_note(struct mqtt_error_note *note);
 
 /* Tells the client that its publish failed. False: it has no subscription for that (`note` may be NULL), no room for it, or takes
  * no packet so large. */
-bool mqtt_errors_publish(struct mqtt_conn *c, const struct mqtt_error_note *note, uint16_t packet_id, enum mqtt_refusal why);
+bool mqtt_errors_publish(struct mqtt_conn *c, const struct mqtt_error_note *note, uint16_t packet_id, enum ledger_refusal why);
 
 /* Hono's status of a refusal, and its words. */
-int mqtt_errors_status(enum mqtt_refusal why);
-const char *mqtt_errors_text(enum mqtt_refusal why);
+int mqtt_errors_status(enum ledger_refusal why);
+const char *mqtt_errors_text(enum ledger_refusal why);
 
 /* NULL is a no-op. */
 void mqtt_errors_free(struct mqtt_errors *errors);

@@ -1,47 +1,36 @@
 #include "adapter/mqtt/mqtt_pending.h"
 
+#include "adapter/device_upload.h"
+#include "adapter/ledger.h"
 #include "adapter/mqtt/mqtt_errors.h"
 #include "adapter/mqtt/mqtt_output.h"
 #include "base/check.h"
 #include "base/log.h"
 #include "broker/session.h"
 
-/* Kafka's outcomes as refusals; OUTCOME_STORED is none. */
-static const enum mqtt_refusal refusals[OUTCOMES] = {
-    [OUTCOME_TOO_LARGE] = MQTT_REFUSED_TOO_LARGE,     [OUTCOME_UNKNOWN_TOPIC] = MQTT_REFUSED_UNKNOWN_TOPIC,
-    [OUTCOME_DENIED] = MQTT_REFUSED_DENIED,           [OUTCOME_INVALID] = MQTT_REFUSED_INVALID,
-    [OUTCOME_UNAVAILABLE] = MQTT_REFUSED_UNAVAILABLE, [OUTCOME_OVERLOADED] = MQTT_REFUSED_OVERLOADED,
-    [OUTCOME_FAILED] = MQTT_REFUSED_FAILED,
+static const enum mqtt_reason reasons[LEDGER_REFUSALS] = {
+    [LEDGER_REFUSED_TOO_LARGE] = MQTT_REASON_QUOTA_EXCEEDED, /* 0x95 is not allowed in a PUBACK (table 2-6) */
+    [LEDGER_REFUSED_UNKNOWN_TOPIC] = MQTT_REASON_TOPIC_NAME_INVALID,
+    [LEDGER_REFUSED_DENIED] = MQTT_REASON_NOT_AUTHORIZED,
+    [LEDGER_REFUSED_INVALID] = MQTT_REASON_UNSPECIFIED_ERROR,
+    [LEDGER_REFUSED_UNAVAILABLE] = MQTT_REASON_IMPLEMENTATION_SPECIFIC_ERROR,
+    [LEDGER_REFUSED_OVERLOADED] = MQTT_REASON_QUOTA_EXCEEDED,
+    [LEDGER_REFUSED_FAILED] = MQTT_REASON_UNSPECIFIED_ERROR,
+    [LEDGER_REFUSED_BAD_REQUEST] = MQTT_REASON_IMPLEMENTATION_SPECIFIC_ERROR,
+    [LEDGER_REFUSED_FORBIDDEN] = MQTT_REASON_NOT_AUTHORIZED,
+    [LEDGER_REFUSED_NOT_FOUND] = MQTT_REASON_TOPIC_NAME_INVALID,
+    [LEDGER_REFUSED_TOO_DEEP] = MQTT_REASON_TOPIC_NAME_INVALID,
+    [LEDGER_REFUSED_PAYLOAD_FORMAT] = MQTT_REASON_PAYLOAD_FORMAT_INVALID,
+    [LEDGER_REFUSED_NO_MEMORY] = MQTT_REASON_QUOTA_EXCEEDED,
+    [LEDGER_REFUSED_TOPIC_TOO_LONG] = MQTT_REASON_TOPIC_NAME_INVALID,
+    [LEDGER_REFUSED_PARTITION] = MQTT_REASON_IMPLEMENTATION_SPECIFIC_ERROR,
+    [LEDGER_REFUSED_HOP_LIMIT] = MQTT_REASON_IMPLEMENTATION_SPECIFIC_ERROR,
+    [LEDGER_REFUSED_TOO_MANY_TOPICS] = MQTT_REASON_QUOTA_EXCEEDED,
 };
 
-static const enum mqtt_reason reasons[MQTT_REFUSALS] = {
-    [MQTT_REFUSED_TOO_LARGE] = MQTT_REASON_QUOTA_EXCEEDED, /* 0x95 is not allowed in a PUBACK (table 2-6) */
-    [MQTT_REFUSED_UNKNOWN_TOPIC] = MQTT_REASON_TOPIC_NAME_INVALID,
-    [MQTT_REFUSED_DENIED] = MQTT_REASON_NOT_AUTHORIZED,
-    [MQTT_REFUSED_INVALID] = MQTT_REASON_UNSPECIFIED_ERROR,
-    [MQTT_REFUSED_UNAVAILABLE] = MQTT_REASON_IMPLEMENTATION_SPECIFIC_ERROR,
-    [MQTT_REFUSED_OVERLOADED] = MQTT_REASON_QUOTA_EXCEEDED,
-    [MQTT_REFUSED_FAILED] = MQTT_REASON_UNSPECIFIED_ERROR,
-    [MQTT_REFUSED_BAD_REQUEST] = MQTT_REASON_IMPLEMENTATION_SPECIFIC_ERROR,
-    [MQTT_REFUSED_FORBIDDEN] = MQTT_REASON_NOT_AUTHORIZED,
-    [MQTT_REFUSED_NOT_FOUND] = MQTT_REASON_TOPIC_NAME_INVALID,
-    [MQTT_REFUSED_TOO_DEEP] = MQTT_REASON_TOPIC_NAME_INVALID,
-    [MQTT_REFUSED_PAYLOAD_FORMAT] = MQTT_REASON_PAYLOAD_FORMAT_INVALID,
-    [MQTT_REFUSED_NO_MEMORY] = MQTT_REASON_QUOTA_EXCEEDED,
-    [MQTT_REFUSED_TOPIC_TOO_LONG] = MQTT_REASON_TOPIC_NAME_INVALID,
-    [MQTT_REFUSED_PARTITION] = MQTT_REASON_IMPLEMENTATION_SPECIFIC_ERROR,
-    [MQTT_REFUSED_HOP_LIMIT] = MQTT_REASON_IMPLEMENTATION_SPECIFIC_ERROR,
-    [MQTT_REFUSED_TOO_MANY_TOPICS] = MQTT_REASON_QUOTA_EXCEEDED,
-};
-
-enum mqtt_reason mqtt_pending_reason(enum mqtt_refusal why)
+enum mqtt_reason mqtt_pending_reason(enum ledger_refusal why)
 {
     return reasons[why];
-}
-
-enum mqtt_refusal mqtt_pending_refusal(enum outcome outcome)
-{
-    return refusals[outcome];
 }
 
 enum answer { ANSWER_CLOSE, ANSWER_ACK, ANSWER_NOTHING };
@@ -68,7 +57,7 @@ static enum answer answer_for(const struct mqtt_pending *p, bool is_published, b
 static void answer_refused(struct mqtt_conn *c, const struct mqtt_pending *p)
 {
     bool has_reasons = c->version == MQTT_VERSION_5;
-    bool is_published = mqtt_errors_publish(c, p->note, p->packet_id, (enum mqtt_refusal)p->refusal);
+    bool is_published = mqtt_errors_publish(c, p->note, p->packet_id, (enum ledger_refusal)p->refusal);
     enum answer answer = answer_for(p, is_published, has_reasons);
     enum mqtt_reason reason = reasons[p->refusal];
 
@@ -142,14 +131,14 @@ static void flush(struct mqtt_conn *c)
 
 static void count(const struct mqtt_pending *p)
 {
-    mqtt_metrics_wait((enum mqtt_route)p->route, -1);
+    ledger_count_waiting((enum ledger_route)p->route, -1);
     if (p->is_refused)
-        mqtt_metrics_refused((enum mqtt_route)p->route, (enum mqtt_refusal)p->refusal, p->qos);
+        ledger_count_refused((enum ledger_route)p->route, (enum ledger_refusal)p->refusal, p->qos);
     else
-        mqtt_metrics_acknowledged((enum mqtt_route)p->route);
+        ledger_count_acknowledged((enum ledger_route)p->route);
 }
 
-static void settle(struct mqtt_pending *p, bool is_refused, enum mqtt_refusal refusal)
+static void settle(struct mqtt_pending *p, bool is_refused, enum ledger_refusal refusal)
 {
     p->is_settled = true;
     p->is_refused = is_refused;
@@ -178,7 +167,7 @@ static void on_delivery(struct mail *m)
     struct mqtt_pending *p = CONTAINER_OF(m, struct mqtt_pending, delivery.mail);
     enum outcome outcome = p->delivery.outcome;
 
-    settle(p, outcome != OUTCOME_STORED, refusals[outcome]);
+    settle(p, outcome != OUTCOME_STORED, device_upload_refusal(outcome));
 }
 
 static void append(struct mqtt_conn *c, struct mqtt_pending *p)
@@ -192,7 +181,7 @@ static void append(struct mqtt_conn *c, struct mqtt_pending *p)
     c->n_pending_qos2 += p->qos == 2;
 }
 
-static struct mqtt_pending *place(struct mqtt_worker *mw, enum mqtt_route route)
+static struct mqtt_pending *place(struct mqtt_worker *mw, enum ledger_route route)
 {
     struct mqtt_pending *p = slab_new(&mw->pending_slab);
 
@@ -203,7 +192,7 @@ static struct mqtt_pending *place(struct mqtt_worker *mw, enum mqtt_route route)
     return p;
 }
 
-struct mqtt_pending *mqtt_pending_new(struct mqtt_conn *c, enum mqtt_route route, uint8_t qos, uint16_t packet_id,
+struct mqtt_pending *mqtt_pending_new(struct mqtt_conn *c, enum ledger_route route, uint8_t qos, uint16_t packet_id,
                                       enum property_bag_on_error on_error)
 {
     struct mqtt_pending *p = place(c->mw, route);
@@ -214,14 +203,14 @@ struct mqtt_pending *mqtt_pending_new(struct mqtt_conn *c, enum mqtt_route route
     return p;
 }
 
-struct mqtt_pending *mqtt_pending_new_will(struct mqtt_worker *mw, enum mqtt_route route)
+struct mqtt_pending *mqtt_pending_new_will(struct mqtt_worker *mw, enum ledger_route route)
 {
     return place(mw, route);
 }
 
 static void enter(struct mqtt_conn *c, struct mqtt_pending *p)
 {
-    mqtt_metrics_wait((enum mqtt_route)p->route, 1);
+    ledger_count_waiting((enum ledger_route)p->route, 1);
     if (p->qos == 0)
         return;
     p->conn = c;
@@ -246,10 +235,10 @@ void mqtt_pending_note(struct mqtt_pending *p, enum outcome outcome)
 {
     if (outcome != OUTCOME_STORED && !p->is_refused) {
         p->is_refused = true;
-        p->refusal = (uint8_t)refusals[outcome];
+        p->refusal = (uint8_t)device_upload_refusal(outcome);
     }
     if (--p->n_expected == 0)
-        settle(p, p->is_refused, (enum mqtt_refusal)p->refusal);
+        settle(p, p->is_refused, (enum ledger_refusal)p->refusal);
 }
 
 void mqtt_pending_drop(struct mqtt_pending *p)
@@ -269,7 +258,7 @@ bool mqtt_pending_adopt(struct mqtt_conn *c, uint16_t packet_id)
     return p != NULL;
 }
 
-void mqtt_pending_acknowledge(struct mqtt_conn *c, enum mqtt_route route, uint8_t qos, uint16_t packet_id)
+void mqtt_pending_acknowledge(struct mqtt_conn *c, enum ledger_route route, uint8_t qos, uint16_t packet_id)
 {
     struct mqtt_pending *p;
 
@@ -286,16 +275,16 @@ void mqtt_pending_acknowledge(struct mqtt_conn *c, enum mqtt_route route, uint8_
     p->is_settled = true;
 }
 
-void mqtt_pending_refuse(struct mqtt_conn *c, enum mqtt_route route, uint8_t qos, uint16_t packet_id,
-                         enum property_bag_on_error on_error, enum mqtt_refusal why)
+void mqtt_pending_refuse(struct mqtt_conn *c, enum ledger_route route, uint8_t qos, uint16_t packet_id,
+                         enum property_bag_on_error on_error, enum ledger_refusal why)
 {
     mqtt_pending_refuse_place(c, mqtt_pending_new(c, route, qos, packet_id, on_error), why);
 }
 
-void mqtt_pending_refuse_place(struct mqtt_conn *c, struct mqtt_pending *p, enum mqtt_refusal why)
+void mqtt_pending_refuse_place(struct mqtt_conn *c, struct mqtt_pending *p, enum ledger_refusal why)
 {
     LOG_INFO(LOG_MQTT, "publish.refused", F_STR("client", session_client_id(c->ss)),
-             F_TEXT("reason", mqtt_metrics_refusal_name(why)));
+             F_TEXT("reason", ledger_refusal_name(why)));
     enter(c, p);
     p->conn = c; /* also at QoS 0, to close as the device asked */
     settle(p, true, why);

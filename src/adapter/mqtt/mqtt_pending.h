@@ -7,6 +7,7 @@
  * yet, the place moves to the new connection. */
 #pragma once
 
+#include "adapter/ledger.h"
 #include "adapter/mqtt/mqtt_conn.h"
 #include "adapter/mqtt/mqtt_metrics.h"
 #include "core/property_bag.h"
@@ -23,8 +24,8 @@ struct mqtt_pending {
     struct mqtt_error_note *note; /* NULL: nobody subscribed to its errors. Owned */
     uint16_t packet_id;
     uint8_t qos;
-    uint8_t route;      /* enum mqtt_route */
-    uint8_t refusal;    /* enum mqtt_refusal, when is_refused */
+    uint8_t route;      /* enum ledger_route */
+    uint8_t refusal;    /* enum ledger_refusal, when is_refused */
     uint8_t on_error;   /* enum property_bag_on_error */
     uint8_t n_expected; /* outcomes that have not come yet, of several records */
     bool is_settled;
@@ -34,11 +35,11 @@ struct mqtt_pending {
 
 /* A place for a publish that goes to Kafka; it counts for nothing until mqtt_pending_enter(), or goes back by
  * mqtt_pending_drop(). Never NULL. */
-struct mqtt_pending *mqtt_pending_new(struct mqtt_conn *c, enum mqtt_route route, uint8_t qos, uint16_t packet_id,
+struct mqtt_pending *mqtt_pending_new(struct mqtt_conn *c, enum ledger_route route, uint8_t qos, uint16_t packet_id,
                                       enum property_bag_on_error on_error);
 
 /* The same for a will, which has no connection: it only stands in the ledger, to be counted as waiting by the caller. */
-struct mqtt_pending *mqtt_pending_new_will(struct mqtt_worker *mw, enum mqtt_route route);
+struct mqtt_pending *mqtt_pending_new_will(struct mqtt_worker *mw, enum ledger_route route);
 
 /* The sink has taken the record: the place goes to the end of the connection's list (QoS 0: only into the ledger) and waits
  * for its delivery's mail, which cannot come before this turn's handlers have returned. At QoS 2 the packet identifier has
@@ -57,21 +58,18 @@ void mqtt_pending_expect(struct mqtt_pending *p, unsigned n);
 void mqtt_pending_note(struct mqtt_pending *p, enum outcome outcome);
 
 /* Acknowledges a publish that needs nothing more, in its turn. Counts nothing: the caller has. */
-void mqtt_pending_acknowledge(struct mqtt_conn *c, enum mqtt_route route, uint8_t qos, uint16_t packet_id);
+void mqtt_pending_acknowledge(struct mqtt_conn *c, enum ledger_route route, uint8_t qos, uint16_t packet_id);
 
 /* Refuses a publish in its turn: by reason code where the version has one, as the device asked by `on_error`
  * (spec/hono 2.3), else by closing. Counts it. */
-void mqtt_pending_refuse(struct mqtt_conn *c, enum mqtt_route route, uint8_t qos, uint16_t packet_id,
-                         enum property_bag_on_error on_error, enum mqtt_refusal why);
+void mqtt_pending_refuse(struct mqtt_conn *c, enum ledger_route route, uint8_t qos, uint16_t packet_id,
+                         enum property_bag_on_error on_error, enum ledger_refusal why);
 
 /* The same for a place of mqtt_pending_new(), which it takes, with what the caller has put into `note` and `is_terminal`. */
-void mqtt_pending_refuse_place(struct mqtt_conn *c, struct mqtt_pending *p, enum mqtt_refusal why);
+void mqtt_pending_refuse_place(struct mqtt_conn *c, struct mqtt_pending *p, enum ledger_refusal why);
 
 /* The connection goes: its places stand alone from now on. */
 void mqtt_pending_orphan(struct mqtt_conn *c);
 
-/* Kafka's outcome as a refusal; not for OUTCOME_STORED. */
-enum mqtt_refusal mqtt_pending_refusal(enum outcome outcome);
-
 /* The reason code of a refusal in PUBACK, PUBREC and DISCONNECT (design/findings: Producing). */
-enum mqtt_reason mqtt_pending_reason(enum mqtt_refusal why);
+enum mqtt_reason mqtt_pending_reason(enum ledger_refusal why);

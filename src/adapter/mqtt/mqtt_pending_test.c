@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "adapter/device_upload.h"
 #include "base/check.h"
 
 static void every_outcome_is_a_refusal_with_its_name_and_reason(void **state)
@@ -29,9 +30,9 @@ static void every_outcome_is_a_refusal_with_its_name_and_reason(void **state)
     (void)state;
     assert_int_equal(ARRAY_LEN(rows), OUTCOMES - 1);
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        enum mqtt_refusal why = mqtt_pending_refusal(rows[i].outcome);
+        enum ledger_refusal why = device_upload_refusal(rows[i].outcome);
 
-        assert_string_equal(mqtt_metrics_refusal_name(why), sink_outcome_name(rows[i].outcome));
+        assert_string_equal(ledger_refusal_name(why), sink_outcome_name(rows[i].outcome));
         assert_int_equal(mqtt_pending_reason(why), rows[i].reason);
     }
 }
@@ -39,15 +40,15 @@ static void every_outcome_is_a_refusal_with_its_name_and_reason(void **state)
 static void every_refusal_has_a_reason_that_puback_and_pubrec_may_carry(void **state)
 {
     (void)state;
-    for (unsigned why = 0; why < MQTT_REFUSALS; why++) {
-        enum mqtt_reason reason = mqtt_pending_reason((enum mqtt_refusal)why);
+    for (unsigned why = 0; why < LEDGER_REFUSALS; why++) {
+        enum mqtt_reason reason = mqtt_pending_reason((enum ledger_refusal)why);
 
         assert_true(reason >= MQTT_REASON_UNSPECIFIED_ERROR);
         if (!mqtt_reason_is_allowed(MQTT_PUBACK, (uint8_t)reason) || !mqtt_reason_is_allowed(MQTT_PUBREC, (uint8_t)reason))
-            fail_msg("%s: 0x%02x", mqtt_metrics_refusal_name((enum mqtt_refusal)why), reason);
-        assert_string_not_equal(mqtt_metrics_refusal_name((enum mqtt_refusal)why), "?");
+            fail_msg("%s: 0x%02x", ledger_refusal_name((enum ledger_refusal)why), reason);
+        assert_string_not_equal(ledger_refusal_name((enum ledger_refusal)why), "?");
     }
-    assert_string_equal(mqtt_metrics_refusal_name(MQTT_REFUSALS), "?");
+    assert_string_equal(ledger_refusal_name(LEDGER_REFUSALS), "?");
 }
 
 int main(void)

@@ -1,4 +1,5 @@
 #include "adapter/mqtt/mqtt_publish_in.h"
+#include "adapter/ledger.h"
 #include "adapter/mqtt/mqtt_aliases.h"
 #include "adapter/mqtt/mqtt_device.h"
 #include "adapter/mqtt/mqtt_extras.h"
@@ -97,20 +98,20 @@ enum handle mqtt_publish_in_wait(struct mqtt_conn *c)
  * it would see of a server that passes a message on when it is released (section 4.3.3), and what clients are used to. */
 static void deliver(struct mqtt_conn *c, const struct mqtt_publish *publish, struct message *m, const struct broker_room *room)
 {
-    mqtt_metrics_acknowledged(MQTT_ROUTE_MQTT);
+    ledger_count_acknowledged(LEDGER_ROUTE_MQTT);
     if (publish->qos == 2) {
         session_find_incoming(c->ss, publish->packet_id)->is_stored = true;
-        mqtt_pending_acknowledge(c, MQTT_ROUTE_MQTT, publish->qos, publish->packet_id);
+        mqtt_pending_acknowledge(c, LEDGER_ROUTE_MQTT, publish->qos, publish->packet_id);
     }
     broker_deliver(c->mw->shard, m, room);
     if (publish->qos == 1)
-        mqtt_pending_acknowledge(c, MQTT_ROUTE_MQTT, publish->qos, publish->packet_id);
+        mqtt_pending_acknowledge(c, LEDGER_ROUTE_MQTT, publish->qos, publish->packet_id);
 }
 
-static enum handle refuse(struct mqtt_conn *c, const struct mqtt_publish *publish, enum mqtt_refusal why)
+static enum handle refuse(struct mqtt_conn *c, const struct mqtt_publish *publish, enum ledger_refusal why)
 {
-    mqtt_metrics_in(MQTT_ROUTE_MQTT);
-    mqtt_pending_refuse(c, MQTT_ROUTE_MQTT, publish->qos, publish->packet_id, PROPERTY_BAG_ON_ERROR_DEFAULT, why);
+    ledger_count_in(LEDGER_ROUTE_MQTT);
+    mqtt_pending_refuse(c, LEDGER_ROUTE_MQTT, publish->qos, publish->packet_id, PROPERTY_BAG_ON_ERROR_DEFAULT, why);
     return HANDLE_DONE;
 }
 
@@ -129,15 +130,15 @@ static enum handle publish_plain(struct mqtt_conn *c, const struct mqtt_publish 
     if ((e == E_AGAIN || e == E_LIMIT) && publish->qos == 2)
         (void)session_remove_incoming(c->ss, publish->packet_id);
     if (e == E_OK) {
-        mqtt_metrics_in(MQTT_ROUTE_MQTT);
+        ledger_count_in(LEDGER_ROUTE_MQTT);
         deliver(c, publish, m, &room);
     } else if (e == E_AGAIN && publish->qos) {
         handled = mqtt_publish_in_wait(c);
     } else if (publish->qos == 0 && e != E_NOMEM) {
-        mqtt_metrics_in(MQTT_ROUTE_MQTT);
-        mqtt_metrics_refused(MQTT_ROUTE_MQTT, MQTT_REFUSED_OVERLOADED, 0);
+        ledger_count_in(LEDGER_ROUTE_MQTT);
+        ledger_count_refused(LEDGER_ROUTE_MQTT, LEDGER_REFUSED_OVERLOADED, 0);
     } else {
-        handled = refuse(c, publish, e == E_LIMIT ? MQTT_REFUSED_OVERLOADED : MQTT_REFUSED_NO_MEMORY);
+        handled = refuse(c, publish, e == E_LIMIT ? LEDGER_REFUSED_OVERLOADED : LEDGER_REFUSED_NO_MEMORY);
     }
     message_unref(m);
     return handled;
@@ -181,11 +182,11 @@ static enum handle route(struct mqtt_conn *c, const struct mqtt_publish *publish
             return mqtt_device_publish(c, publish, topic, &device, fault);
     }
     if (mqtt_publish_in_has_bad_format(publish))
-        return refuse(c, publish, MQTT_REFUSED_PAYLOAD_FORMAT);
+        return refuse(c, publish, LEDGER_REFUSED_PAYLOAD_FORMAT);
     if (levels_of(publish, topic) > mqtt_limits(c->mw)->topic_levels)
-        return refuse(c, publish, MQTT_REFUSED_TOO_DEEP);
+        return refuse(c, publish, LEDGER_REFUSED_TOO_DEEP);
     if (mqtt_publish_in_is_reserved(topic))
-        return refuse(c, publish, MQTT_REFUSED_FORBIDDEN);
+        return refuse(c, publish, LEDGER_REFUSED_FORBIDDEN);
     rule = rule_table_find(rules, c->ss->principal.tenant->id, topic, segments);
     return rule ? mqtt_rules_publish(c, publish, topic, rule, segments) : publish_plain(c, publish, topic);
 }
@@ -203,7 +204,7 @@ static enum handle handle_inherited(struct mqtt_conn *c, const struct mqtt_publi
 {
     session_claim_incoming(c->ss, incoming);
     if (!mqtt_pending_adopt(c, publish->packet_id))
-        mqtt_pending_acknowledge(c, MQTT_ROUTE_MQTT, 2, publish->packet_id);
+        mqtt_pending_acknowledge(c, LEDGER_ROUTE_MQTT, 2, publish->packet_id);
     return HANDLE_DONE;
 }
 
@@ -253,9 +254,9 @@ void mqtt_publish_in_will(void *context, struct shard *shard, const struct princ
         mqtt_rules_publish_will(mw, principal, will, rule, segments);
         return;
     }
-    mqtt_metrics_in(MQTT_ROUTE_MQTT);
+    ledger_count_in(LEDGER_ROUTE_MQTT);
     if (broker_publish(shard, will) == E_OK)
-        mqtt_metrics_acknowledged(MQTT_ROUTE_MQTT);
+        ledger_count_acknowledged(LEDGER_ROUTE_MQTT);
     else
-        mqtt_metrics_refused(MQTT_ROUTE_MQTT, MQTT_REFUSED_OVERLOADED, 0);
+        ledger_count_refused(LEDGER_ROUTE_MQTT, LEDGER_REFUSED_OVERLOADED, 0);
 }

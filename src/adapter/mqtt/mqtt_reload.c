@@ -1,5 +1,6 @@
 #include "adapter/mqtt/mqtt_reload.h"
 
+#include "adapter/ledger.h"
 #include "adapter/mqtt/mqtt_metrics.h"
 #include "adapter/mqtt/mqtt_worker.h"
 #include "base/check.h"
@@ -57,7 +58,7 @@ void mqtt_reload_use(struct mqtt_adapter *a, struct generation *generation, stru
         struct mqtt_worker *mw = &a->workers[i];
 
         mw->next_generation = generation_ref(generation);
-        mw->next_rule_routes = mqtt_metrics_make_rule_routes(generation->rules);
+        mw->next_rule_routes = ledger_make_rule_routes(generation->rules);
         mailbox_post(&mw->worker->loop.mailbox, &mw->reload);
     }
 }
@@ -66,7 +67,7 @@ void mqtt_reload_init(struct mqtt_worker *mw, struct generation *generation)
 {
     mw->reload = (struct mail){.on_mail = on_reload};
     mw->next_generation = generation_ref(generation);
-    mw->next_rule_routes = mqtt_metrics_make_rule_routes(generation->rules);
+    mw->next_rule_routes = ledger_make_rule_routes(generation->rules);
     take(mw);
 }
 

@@ -1,7 +1,8 @@
 #include "adapter/mqtt/mqtt_rules.h"
 
-#include <stdio.h>
+#include <string.h>
 
+#include "adapter/ledger.h"
 #include "adapter/mqtt/mqtt_pending.h"
 #include "adapter/mqtt/mqtt_publish_in.h"
 #include "adapter/mqtt/mqtt_topics.h"
@@ -22,19 +23,19 @@ struct mqtt_part {
 struct batch {
     struct mqtt_worker *mw;
     const struct rule *rule;
-    enum mqtt_route route;
+    enum ledger_route route;
     uint64_t bytes; /* of room */
     struct mqtt_topic *topics[RULE_MAX_ACTIONS];
 };
 
-static const enum mqtt_refusal refusals[] = {
-    [RULE_REFUSED_TOPIC_TOO_LONG] = MQTT_REFUSED_TOPIC_TOO_LONG,
-    [RULE_REFUSED_PARTITION] = MQTT_REFUSED_PARTITION,
-    [RULE_REFUSED_HOPS] = MQTT_REFUSED_HOP_LIMIT,
-    [RULE_REFUSED_NO_MEMORY] = MQTT_REFUSED_NO_MEMORY,
+static const enum ledger_refusal refusals[] = {
+    [RULE_REFUSED_TOPIC_TOO_LONG] = LEDGER_REFUSED_TOPIC_TOO_LONG,
+    [RULE_REFUSED_PARTITION] = LEDGER_REFUSED_PARTITION,
+    [RULE_REFUSED_HOPS] = LEDGER_REFUSED_HOP_LIMIT,
+    [RULE_REFUSED_NO_MEMORY] = LEDGER_REFUSED_NO_MEMORY,
 };
 
-enum mqtt_refusal mqtt_rules_refusal(enum rule_refusal refusal)
+enum ledger_refusal mqtt_rules_refusal(enum rule_refusal refusal)
 {
     return refusals[refusal];
 }
@@ -49,9 +50,9 @@ static struct sink *sink_of(const struct mqtt_worker *mw)
     return mw->adapter->settings.sink;
 }
 
-static enum mqtt_route route_of(const struct mqtt_worker *mw, const struct rule *rule)
+static enum ledger_route route_of(const struct mqtt_worker *mw, const struct rule *rule)
 {
-    return (enum mqtt_route)mw->rule_routes[rule->index];
+    return (enum ledger_route)mw->rule_routes[rule->index];
 }
 
 static bool next_property(struct str *rest, struct str *out_name, struct str *out_value)
@@ -67,13 +68,19 @@ static bool next_property(struct str *rest, struct str *out_name, struct str *ou
 
 void mqtt_rules_set_sender(struct rule_message *m, const struct principal *principal, struct str client_id, char *user)
 {
+    struct str auth_id;
+
     m->client_id = client_id;
     m->tenant = principal->tenant->id;
     if (!principal->device)
         return;
+    auth_id = principal->device->auth_id;
     m->device_id = principal->device->id;
-    m->user = (struct str){user, (size_t)snprintf(user, MQTT_RULES_USER_BYTES, "%.*s@%.*s", STR_ARG(principal->device->auth_id),
-                                                  STR_ARG(m->tenant))};
+    ASSERT(auth_id.n + 1 + m->tenant.n <= MQTT_RULES_USER_BYTES); /* the configuration bounds both */
+    memcpy(user, auth_id.p, auth_id.n);
+    user[auth_id.n] = '@';
+    memcpy(user + auth_id.n + 1, m->tenant.p, m->tenant.n);
+    m->user = (struct str){user, auth_id.n + 1 + m->tenant.n};
 }
 
 static void set_properties(struct rule_message *m, const struct mqtt_properties *props)
@@ -93,18 +100,18 @@ static void set_properties(struct rule_message *m, const struct mqtt_properties 
 
 /* --- the way to the sink --- */
 
-static enum mqtt_refusal refusal_of(err e)
+static enum ledger_refusal refusal_of(err e)
 {
     if (e == E_LIMIT)
-        return MQTT_REFUSED_TOO_MANY_TOPICS;
+        return LEDGER_REFUSED_TOO_MANY_TOPICS;
     if (e == E_DENIED)
-        return MQTT_REFUSED_DENIED;
-    return e == E_CLOSED ? MQTT_REFUSED_UNAVAILABLE : MQTT_REFUSED_UNKNOWN_TOPIC;
+        return LEDGER_REFUSED_DENIED;
+    return e == E_CLOSED ? LEDGER_REFUSED_UNAVAILABLE : LEDGER_REFUSED_UNKNOWN_TOPIC;
 }
 
 /* Everything but room. E_OK; E_AGAIN: a topic is being made; E_INVAL: `*out_why`. */
 static err prepare(struct batch *b, const struct rule_message *m, const struct str *segments, bool may_wait,
-                   enum mqtt_refusal *out_why)
+                   enum ledger_refusal *out_why)
 {
     struct mqtt_worker *mw = b->mw;
     enum rule_refusal refusal = rule_record_build(b->rule, m, segments, mqtt_config(mw)->kafka.topic_prefix.n, &mw->scratch);
@@ -147,7 +154,7 @@ static void note(struct mqtt_part *part, enum outcome outcome)
     if (outcome == OUTCOME_UNKNOWN_TOPIC)
         mqtt_topics_note_missing(part->topic);
     if (!pending && outcome != OUTCOME_STORED)
-        mqtt_metrics_lost((enum mqtt_route)part->route);
+        ledger_count_lost((enum ledger_route)part->route);
     slab_free(&part->mw->part_slab, part);
     if (pending)
         mqtt_pending_note(pending, outcome);
@@ -183,18 +190,19 @@ static void submit(const struct batch *b, struct mqtt_pending *pending)
 
 /* --- a client's publish --- */
 
-static enum handle drop(const struct batch *b, enum mqtt_refusal why)
+static enum handle drop(const struct batch *b, enum ledger_refusal why)
 {
-    mqtt_metrics_in(b->route);
-    mqtt_metrics_refused(b->route, why, 0);
+    ledger_count_in(b->route);
+    ledger_count_refused(b->route, why, 0);
     return HANDLE_DONE;
 }
 
-static enum handle refuse(struct mqtt_conn *c, const struct batch *b, const struct mqtt_publish *publish, enum mqtt_refusal why)
+static enum handle refuse(struct mqtt_conn *c, const struct batch *b, const struct mqtt_publish *publish,
+                          enum ledger_refusal why)
 {
     if (publish->qos == 0)
         return drop(b, why);
-    mqtt_metrics_in(b->route);
+    ledger_count_in(b->route);
     mqtt_pending_refuse(c, b->route, publish->qos, publish->packet_id, PROPERTY_BAG_ON_ERROR_DEFAULT, why);
     return HANDLE_DONE;
 }
@@ -204,7 +212,7 @@ static void submit_publish(struct mqtt_conn *c, const struct batch *b, const str
 {
     struct mqtt_pending *pending = NULL;
 
-    mqtt_metrics_in(b->route);
+    ledger_count_in(b->route);
     if (b->rule->ack == RULE_ACK_QUORUM) {
         pending = mqtt_pending_new(c, b->route, publish->qos, publish->packet_id, PROPERTY_BAG_ON_ERROR_DEFAULT);
         mqtt_pending_expect(pending, (unsigned)b->rule->n_actions);
@@ -212,7 +220,7 @@ static void submit_publish(struct mqtt_conn *c, const struct batch *b, const str
     } else {
         if (publish->qos == 2)
             session_find_incoming(c->ss, publish->packet_id)->is_stored = true;
-        mqtt_metrics_acknowledged(b->route);
+        ledger_count_acknowledged(b->route);
         mqtt_pending_acknowledge(c, b->route, publish->qos, publish->packet_id);
     }
     submit(b, pending);
@@ -238,7 +246,7 @@ static enum handle reserve_and_send(struct mqtt_conn *c, const struct batch *b, 
             return wait_for_kafka(c);
         if (m)
             ERR_IGNORE(broker_publish(c->mw->shard, m)); /* at QoS 0 each gets what it can */
-        return drop(b, MQTT_REFUSED_OVERLOADED);
+        return drop(b, LEDGER_REFUSED_OVERLOADED);
     }
     if (publish->qos == 2)
         e = session_add_incoming(c->ss, publish->packet_id);
@@ -250,8 +258,8 @@ static enum handle reserve_and_send(struct mqtt_conn *c, const struct batch *b, 
     if (e != E_OK) {
         unreserve(b);
         if (e != E_AGAIN)
-            return refuse(c, b, publish, MQTT_REFUSED_NO_MEMORY);
-        return publish->qos ? mqtt_publish_in_wait(c) : drop(b, MQTT_REFUSED_OVERLOADED);
+            return refuse(c, b, publish, LEDGER_REFUSED_NO_MEMORY);
+        return publish->qos ? mqtt_publish_in_wait(c) : drop(b, LEDGER_REFUSED_OVERLOADED);
     }
     if (m)
         broker_deliver(c->mw->shard, m, &room);
@@ -271,7 +279,7 @@ enum handle mqtt_rules_publish(struct mqtt_conn *c, const struct mqtt_publish *p
         .payload = publish->payload,
     };
     struct message *message;
-    enum mqtt_refusal why;
+    enum ledger_refusal why;
     enum handle handled;
     err e;
 
@@ -292,7 +300,7 @@ enum handle mqtt_rules_publish(struct mqtt_conn *c, const struct mqtt_publish *p
         return reserve_and_send(c, &b, publish, NULL);
     message = mqtt_publish_in_message(c, publish, topic);
     if (!message)
-        return refuse(c, &b, publish, MQTT_REFUSED_NO_MEMORY);
+        return refuse(c, &b, publish, LEDGER_REFUSED_NO_MEMORY);
     handled = reserve_and_send(c, &b, publish, message);
     message_unref(message);
     return handled;
@@ -304,23 +312,23 @@ enum handle mqtt_rules_publish(struct mqtt_conn *c, const struct mqtt_publish *p
 static void send_unasked(struct batch *b, const struct rule_message *m, const struct str *segments)
 {
     struct mqtt_pending *pending;
-    enum mqtt_refusal why = MQTT_REFUSED_OVERLOADED;
+    enum ledger_refusal why = LEDGER_REFUSED_OVERLOADED;
 
     if (prepare(b, m, segments, false, &why) != E_OK || reserve(b) != E_OK) {
         LOG_INFO(LOG_MQTT, "rule.dropped", F_STR("rule", b->rule->name), F_STR("client", m->client_id),
-                 F_TEXT("reason", mqtt_metrics_refusal_name(why)));
+                 F_TEXT("reason", ledger_refusal_name(why)));
         (void)drop(b, why);
         return;
     }
-    mqtt_metrics_in(b->route);
+    ledger_count_in(b->route);
     if (b->rule->ack == RULE_ACK_RECEIVED) {
-        mqtt_metrics_acknowledged(b->route);
+        ledger_count_acknowledged(b->route);
         submit(b, NULL);
         return;
     }
     pending = mqtt_pending_new_will(b->mw, b->route);
     mqtt_pending_expect(pending, (unsigned)b->rule->n_actions);
-    mqtt_metrics_wait(b->route, 1);
+    ledger_count_waiting(b->route, 1);
     submit(b, pending);
 }
 

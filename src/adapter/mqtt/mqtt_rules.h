@@ -6,6 +6,7 @@
  * when all are stored, the first failure giving the reason; with `received` at once. Runs on the worker. */
 #pragma once
 
+#include "adapter/ledger.h"
 #include "adapter/mqtt/mqtt_conn.h"
 #include "adapter/mqtt/mqtt_metrics.h"
 #include "core/rule_record.h"
@@ -13,7 +14,7 @@
 enum { MQTT_RULES_USER_BYTES = 400 };
 
 /* A rule's refusal among the adapter's. */
-enum mqtt_refusal mqtt_rules_refusal(enum rule_refusal refusal);
+enum ledger_refusal mqtt_rules_refusal(enum rule_refusal refusal);
 
 /* For the records on their way; one a worker. */
 struct slab mqtt_rules_slab(void);

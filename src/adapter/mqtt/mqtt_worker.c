@@ -7,10 +7,9 @@
 #include "adapter/mqtt/mqtt_reload.h"
 #include "adapter/mqtt/mqtt_rules.h"
 #include "base/check.h"
-#include "base/siphash.h"
 
 /* How many waiting connections try again at a time: if the first find no room, the others need not. */
-enum { RESUMED_AT_ONCE = 32, TOPIC_BYTES = 300 };
+enum { RESUMED_AT_ONCE = 32 };
 
 struct mqtt_worker *mqtt_worker_of(struct mqtt_adapter *a, const struct shard *shard)
 {
@@ -19,43 +18,6 @@ struct mqtt_worker *mqtt_worker_of(struct mqtt_adapter *a, const struct shard *s
     while (broker_shard(a->broker, id) != shard)
         id++;
     return &a->workers[id];
-}
-
-static bool is_tenant(const void *entry, const void *key)
-{
-    const struct mqtt_tenant *ten = entry;
-    const struct str *id = key;
-
-    return str_equal((struct str){ten->id, ten->id_bytes}, *id);
-}
-
-static struct sink_topic *topic_of(struct mqtt_worker *mw, enum device_endpoint endpoint, struct str tenant)
-{
-    char name[TOPIC_BYTES];
-    int n = snprintf(name, sizeof name, "hono.%s.%.*s", device_topic_endpoint_name(endpoint), STR_ARG(tenant));
-
-    return sink_find_topic(mw->adapter->settings.sink, (struct str){name, (size_t)n});
-}
-
-static struct mqtt_tenant *tenant_new(struct mqtt_worker *mw, struct str id)
-{
-    struct mqtt_tenant *ten = mem_alloc_zero(MEM_ADAPTER, sizeof *ten + id.n);
-
-    ten->id_bytes = id.n;
-    memcpy(ten->id, id.p, id.n);
-    ten->topics[DEVICE_ENDPOINT_TELEMETRY] = topic_of(mw, DEVICE_ENDPOINT_TELEMETRY, id);
-    ten->topics[DEVICE_ENDPOINT_EVENT] = topic_of(mw, DEVICE_ENDPOINT_EVENT, id);
-    map_add(&mw->tenants, MEM_ADAPTER, siphash(id), ten);
-    return ten;
-}
-
-struct sink_topic *mqtt_worker_topic(struct mqtt_worker *mw, struct str tenant, enum device_endpoint endpoint)
-{
-    struct mqtt_tenant *ten = map_find(&mw->tenants, siphash(tenant), &tenant, is_tenant);
-
-    if (!ten)
-        ten = tenant_new(mw, tenant);
-    return ten->topics[endpoint];
 }
 
 void mqtt_worker_resume(struct mqtt_worker *mw)
@@ -150,6 +112,7 @@ void mqtt_worker_init(struct mqtt_worker *mw, struct mqtt_adapter *a, struct wor
     mw->worker = w;
     mqtt_reload_init(mw, a->settings.generation);
     mw->shard = broker_shard(a->broker, w->id);
+    mw->tenant_topics.sink = a->settings.sink;
     list_init(&mw->connections);
     list_init(&mw->waiting);
     list_init(&mw->waiting_topics);
@@ -190,12 +153,7 @@ void mqtt_worker_close(struct mqtt_worker *mw)
 
 void mqtt_worker_fini(struct mqtt_worker *mw)
 {
-    uint32_t cursor = 0;
-    void *tenant;
-
-    while ((tenant = map_next(&mw->tenants, &cursor)))
-        mem_free(MEM_ADAPTER, tenant);
-    map_free(&mw->tenants, MEM_ADAPTER);
+    tenant_topics_fini(&mw->tenant_topics);
     mqtt_topics_free(mw);
     rule_record_free_scratch(&mw->scratch);
     buf_free(&mw->event, MEM_ADAPTER);

@@ -4,8 +4,10 @@
 
 #include <stdatomic.h>
 
+#include "adapter/ledger.h"
 #include "adapter/mqtt/mqtt_adapter.h"
 #include "adapter/mqtt/mqtt_topics.h"
+#include "adapter/tenant_topics.h"
 #include "base/buf.h"
 #include "base/list.h"
 #include "base/map.h"
@@ -24,13 +26,6 @@ struct mqtt_listener {
     uint8_t index; /* in the configuration */
 };
 
-/* The topics of one tenant's devices, by endpoint. */
-struct mqtt_tenant {
-    struct sink_topic *topics[DEVICE_ENDPOINTS];
-    size_t id_bytes;
-    char id[];
-};
-
 struct mqtt_worker {
     struct mqtt_adapter *adapter;
     struct worker *worker;
@@ -38,14 +33,14 @@ struct mqtt_worker {
     struct generation *generation; /* what holds now; changes between two packets only (mqtt_reload.h) */
     struct generation *next_generation;
     struct broker_refresh refresh;
-    uint8_t *rule_routes, *next_rule_routes; /* enum mqtt_route of each rule of the generation */
+    uint8_t *rule_routes, *next_rule_routes; /* enum ledger_route of each rule of the generation */
     struct mqtt_listener *listeners;
     struct list connections;    /* all of them but those that wait */
     struct list waiting_topics; /* for a Kafka topic that is being made */
     struct list waiting;        /* for room in Kafka's budget or in a mailbox, first come first served */
     struct sink_waiter room;
     struct timer retry; /* for room in a mailbox, which nobody announces */
-    struct map tenants;
+    struct tenant_topics tenant_topics;
     struct map rule_topics;      /* mqtt_topics.h */
     struct rule_scratch scratch; /* for the records of one message */
     struct buf event;            /* for the text of one event */
@@ -101,9 +96,6 @@ void mqtt_worker_fini(struct mqtt_worker *mw);
 /* After the threads have stopped: closes listeners and connections. What that needs happens in the turns of the loop that
  * follow. Also for connections that came by mail since the last call. */
 void mqtt_worker_close(struct mqtt_worker *mw);
-
-/* The Kafka topic of an endpoint of a tenant: `hono.telemetry.T`, `hono.event.T`. Looked up once. NULL for other endpoints. */
-struct sink_topic *mqtt_worker_topic(struct mqtt_worker *mw, struct str tenant, enum device_endpoint endpoint);
 
 /* Lets waiting connections go on, some at a time. */
 void mqtt_worker_resume(struct mqtt_worker *mw);
