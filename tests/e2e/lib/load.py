@@ -21,6 +21,8 @@ IDS = 65535
 
 
 class Device:
+    version = V311
+
     def __init__(self, load, device_id, user):
         self.load = load
         self.id = device_id
@@ -41,7 +43,7 @@ class Device:
         self.socket.connect(self.load.address)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket.setblocking(False)
-        self.out = bytearray(connect_packet(V311, self.id, user=self.user, password=self.load.password,
+        self.out = bytearray(connect_packet(self.version, self.id, user=self.user, password=self.load.password,
                                             keep_alive=self.load.keep_alive))
         self.data = b""
         self.is_accepted = False
@@ -140,6 +142,8 @@ class Device:
 
 
 class Load:
+    device_type = Device
+
     def __init__(self, address, users, per_device, window=100, size=100, topic="telemetry", password="pw", rate=None,
                  keep_alive=30, reconnects=False):
         """`users`: {device id: user name}. `per_device`: messages of each; None until told to `finish`. `rate`: messages a
@@ -153,7 +157,7 @@ class Load:
         self.away = set()
         self.began = time.monotonic()
         self.is_finishing = False
-        self.devices = [Device(self, device_id, user) for device_id, user in users.items()]
+        self.devices = [self.device_type(self, device_id, user) for device_id, user in users.items()]
         for device in self.devices:
             device.connect()
 
