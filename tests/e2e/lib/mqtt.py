@@ -1,10 +1,9 @@
 """An MQTT client that does what it is told, byte by byte: for packets that no library sends, and for the exact answers."""
-import select
 import socket
 import struct
 from collections import namedtuple
 
-from lib.wait import Deadline
+from lib.wait import Deadline, is_readable
 
 CONNECT, CONNACK, PUBLISH, PUBACK, PUBREC, PUBREL, PUBCOMP = range(1, 8)
 SUBSCRIBE, SUBACK, UNSUBSCRIBE, UNSUBACK, PINGREQ, PINGRESP, DISCONNECT, AUTH = range(8, 16)
@@ -101,7 +100,7 @@ class Client:
 
     def fill(self, seconds):
         """Reads what is there within the time: bytes came (True), the end (False), nothing (None)."""
-        if not select.select([self.socket], [], [], seconds)[0]:
+        if not is_readable(self.socket, seconds):
             return None
         try:
             chunk = self.socket.recv(65536)

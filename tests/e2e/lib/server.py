@@ -1,7 +1,6 @@
 """A millrace process."""
 import os
 import re
-import select
 import signal
 import subprocess
 import urllib.error
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from lib.wait import Deadline, HANG_S
+from lib.wait import HANG_S, Deadline, is_readable
 
 ROOT = Path(__file__).resolve().parents[3]
 MILLRACE = os.environ.get("MILLRACE", str(ROOT / "build" / "millrace"))
@@ -89,7 +88,7 @@ class Server:
     def ready(self):
         deadline = Deadline(lambda: f"the ready line; the log:\n{self.log()}")
         while b"\n" not in self.output:
-            if select.select([self.process.stdout], [], [], deadline.left())[0]:
+            if is_readable(self.process.stdout, deadline.left()):
                 chunk = os.read(self.process.stdout.fileno(), 4096)
                 assert chunk, f"it ended with status {self.process.wait()}:\n{self.log()}"
                 self.output += chunk

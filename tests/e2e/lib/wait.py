@@ -1,4 +1,5 @@
 """Waiting for what another process does. The limit only ends a hanging run; nothing is asserted about it."""
+import select
 import time
 
 HANG_S = 120
@@ -18,6 +19,13 @@ class Deadline:
         if left <= 0:
             raise Hang(f"waited in vain for {self.what() if callable(self.what) else self.what}")
         return left
+
+
+def is_readable(descriptor, seconds):
+    """Whether there is something to read within the time. Not select(): a test may hold more than 1,024 descriptors."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))
 
 
 def until(condition, what):
