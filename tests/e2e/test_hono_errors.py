@@ -149,8 +149,7 @@ def test_lost_messages_while_kafka_is_stopped(serve, make_config, own_kafka, ten
     assert (ledger["in"], ledger["acknowledged"], ledger["rejected"]) == (1 + len(clients), 1, len(clients))
     assert metrics.sum("millrace_messages_rejected_total", route="telemetry", reason="unavailable") == len(clients)
     own_kafka.start()
-    assert first.publish_and_wait("telemetry", "after", 2) in (0, 0x83)  # the producer may still be finding its way back
-    assert {r.value for r in own_kafka.records(f"hono.telemetry.{tenant}")} <= {b"before", b"after"}
+    assert [r.value for r in own_kafka.records(f"hono.telemetry.{tenant}")] == [b"before"]
 
 
 @VERSIONS
