@@ -63,6 +63,11 @@ class Metrics:
         matched = self.sum("millrace_deliveries_total")
         ends = {end: self.sum(f"millrace_deliveries_{end}") for end in ("completed_total", "dropped_total", "waiting")}
         assert matched == sum(ends.values()), f"{matched} deliveries, but {ends}"
+        if any(name == "millrace_to_mqtt_records_total" for name, _, _ in self.samples):
+            came = self.sum("millrace_to_mqtt_records_total")
+            ends = {end: self.sum(f"millrace_to_mqtt_{end}") for end in ("delivered_total", "dropped_total", "waiting")}
+            assert came == sum(ends.values()), f"{came} records from Kafka, but {ends}"
+            assert all(part >= 0 for part in ends.values()), f"records from Kafka: {ends}"
 
 
 class Server:
