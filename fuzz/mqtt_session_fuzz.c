@@ -143,7 +143,7 @@ static void make_connect(struct packet *k, struct input *in)
     put(k, 0);
     put(k, how & 0x40);
     if (k->is_5) {
-        put(k, 8);
+        put(k, 11);
         put(k, 0x11); /* Session Expiry */
         put(k, 0);
         put(k, 0);
@@ -152,6 +152,9 @@ static void make_connect(struct packet *k, struct input *in)
         put(k, 0x21); /* Receive Maximum */
         put(k, 0);
         put(k, 2);
+        put(k, 0x22); /* Topic Alias Maximum */
+        put(k, 0);
+        put(k, who >> 6);
     }
     put_text(k, who & 0x10 ? "" : who & 0x20 ? "one" : "two");
     if (how & 4) {
@@ -168,8 +171,19 @@ static void make_connect(struct packet *k, struct input *in)
 
 static void make_publish(struct packet *k, struct input *in)
 {
-    static const char *const topics[] = {"a",      "a/b",       "t",    "event", "t//e", "e//d/?on-error=skip-ack",
-                                         "$SYS/x", "a/b/c/d/e", "e//d", ""};
+    static const char *const topics[] = {"a",
+                                         "a/b",
+                                         "t",
+                                         "event",
+                                         "t//e",
+                                         "e//d/?on-error=skip-ack",
+                                         "$SYS/x",
+                                         "a/b/c/d/e",
+                                         "e//d",
+                                         "",
+                                         "t//d/?on-error=ignore",
+                                         "error",
+                                         "some/topic"};
     unsigned flags = next(in) & 0x0f, details = next(in);
 
     begin(k, 0x30 | flags);
@@ -197,7 +211,8 @@ static void make_publish(struct packet *k, struct input *in)
 
 static void make_subscribe(struct packet *k, struct input *in)
 {
-    static const char *const filters[] = {"a", "#", "+/b", "a/#", "$SYS/#", "+", "a/b", "$share/s/a", "a/+/c/d/e"};
+    static const char *const filters[] = {"a",   "#",          "+/b",       "a/#",       "$SYS/#", "+",
+                                          "a/b", "$share/s/a", "a/+/c/d/e", "error///#", "e//+/#", "error//e/#"};
     unsigned how = next(in), options = next(in);
 
     begin(k, how & 1 ? 0xa2 : 0x82);
