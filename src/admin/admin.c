@@ -1,9 +1,9 @@
 #include "admin/admin.h"
 
+#include "admin/scrape.h"
 #include "base/check.h"
 #include "base/mem.h"
 #include "http/http_server.h"
-#include "obs/metrics.h"
 
 enum { MAX_CONNECTIONS = 256, MAX_BODY_BYTES = 64 * 1024 };
 
@@ -12,6 +12,7 @@ struct admin {
     struct http_server_options options;
     struct http_route routes[3];
     struct admin_probes probes;
+    struct scrape *scrape;
 };
 
 static struct http_metrics admin_metrics;
@@ -47,16 +48,9 @@ static void on_readyz(struct http_exchange *x, void *context)
 
 static void on_metrics(struct http_exchange *x, void *context)
 {
-    struct buf text = {0};
+    struct admin *a = context;
 
-    (void)context;
-    if (metrics_write(&text) == E_OK)
-        http_exchange_respond(x, &(struct http_response){.status = 200,
-                                                         .content_type = STR("text/plain; version=0.0.4; charset=utf-8"),
-                                                         .body = buf_str(&text)});
-    else
-        http_exchange_respond_error(x, 503, STR("no memory for the metrics"));
-    buf_free(&text, MEM_OBS);
+    scrape_answer(a->scrape, x);
 }
 
 static void on_closed(struct http_server *server)
@@ -86,9 +80,10 @@ err admin_open(struct loop *l, struct str address, const struct admin_probes *pr
     http_metrics_register(&admin_metrics, "admin");
     a = mem_alloc_zero(MEM_HTTP, sizeof *a);
     a->probes = *probes;
+    a->scrape = scrape_new(l, probes->workers);
     a->routes[0] = (struct http_route){.method = HTTP_METHOD_GET, .pattern = "/livez", .handler = on_livez};
     a->routes[1] = (struct http_route){.method = HTTP_METHOD_GET, .pattern = "/readyz", .handler = on_readyz, .context = a};
-    a->routes[2] = (struct http_route){.method = HTTP_METHOD_GET, .pattern = "/metrics", .handler = on_metrics};
+    a->routes[2] = (struct http_route){.method = HTTP_METHOD_GET, .pattern = "/metrics", .handler = on_metrics, .context = a};
     a->options = (struct http_server_options){.routes = a->routes,
                                               .n_routes = ARRAY_LEN(a->routes),
                                               .limits = &limits,
@@ -97,6 +92,7 @@ err admin_open(struct loop *l, struct str address, const struct admin_probes *pr
     http_server_init(&a->server, l, &a->options);
     e = http_server_listen(&a->server, &socket_address, size, false, &why);
     if (e != E_OK) {
+        scrape_close(a->scrape);
         on_closed(&a->server);
         return refuse(address, e, &why, ei);
     }
@@ -111,6 +107,9 @@ void admin_name(const struct admin *a, char *text, size_t size)
 
 void admin_close(struct admin *a)
 {
-    if (a)
-        http_server_drain(&a->server, 0, on_closed);
+    if (!a)
+        return;
+    scrape_close(a->scrape);
+    a->scrape = NULL;
+    http_server_drain(&a->server, 0, on_closed);
 }

@@ -12,12 +12,15 @@
 #include "base/str.h"
 #include "loop/loop.h"
 
+struct workers;
+
 enum admin_readiness { ADMIN_STARTING, ADMIN_READY, ADMIN_DEGRADED_KAFKA, ADMIN_DRAINING, ADMIN_READINESSES };
 
 /* What the port asks the process. */
 struct admin_probes {
     enum admin_readiness (*readiness)(void *context); /* on the loop's thread, must not block */
     void *context;
+    struct workers *workers; /* whose metrics are to balance (scrape.h); they run as long as the port is open. NULL: none */
 };
 
 struct admin;

@@ -227,7 +227,7 @@ static err open_adapters(struct server *s, struct errinfo *ei)
         .sink = kafka_sink(s->kafka),
         .generation = s->now,
     };
-    struct admin_probes probes = {.readiness = readiness, .context = s};
+    struct admin_probes probes = {.readiness = readiness, .context = s, .workers = &s->workers};
     err e = mqtt_adapter_open(&settings, &s->mqtt, ei);
 
     if (e == E_OK && s->now->config->admin_listen.host.n)

@@ -14,6 +14,7 @@ enum { CACHE_LINE = 64, TABLES_MAX = 256 };
 /* One thread's cells. Never freed: the sums must outlive the thread. */
 struct cells {
     struct cells *next;
+    _Atomic(uint64_t *) noted; /* by metrics_note_thread(): METRIC_CELLS values, made with the first */
     _Alignas(CACHE_LINE) _Atomic(uint64_t) cell[METRIC_CELLS];
 };
 
@@ -64,6 +65,45 @@ void metrics_attach_thread(void)
     metric_cells = c->cell;
 }
 
+static struct cells *own_cells(void)
+{
+    return CONTAINER_OF(metric_cells, struct cells, cell);
+}
+
+void metrics_note_thread(void)
+{
+    struct cells *c = own_cells();
+    uint64_t *noted = atomic_load_explicit(&c->noted, memory_order_relaxed);
+
+    if (c == &common)
+        return;
+    if (!noted)
+        noted = mem_alloc(MEM_OBS, METRIC_CELLS * sizeof *noted);
+    for (uint32_t i = 0; i < METRIC_CELLS; i++)
+        noted[i] = atomic_load_explicit(&c->cell[i], memory_order_relaxed);
+    atomic_store_explicit(&c->noted, noted, memory_order_release);
+}
+
+static uint64_t noted_value(struct cells *c, uint32_t slot)
+{
+    const uint64_t *noted = atomic_load_explicit(&c->noted, memory_order_acquire);
+
+    return noted ? noted[slot] : atomic_load_explicit(&c->cell[slot], memory_order_relaxed);
+}
+
+/* As metric_value(), from what the threads noted. */
+static int64_t written_value(const struct metric *m)
+{
+    uint64_t sum;
+
+    if (m->slot == 0)
+        return 0;
+    sum = noted_value(&common, m->slot);
+    for (struct cells *c = atomic_load(&registry.cells); c; c = c->next)
+        sum += noted_value(c, m->slot);
+    return (int64_t)sum;
+}
+
 int64_t metric_value(const struct metric *m)
 {
     uint64_t sum;
@@ -84,7 +124,7 @@ static err write_value(struct buf *out, const struct metric *m)
     double value;
 
     if (!m->read)
-        return buf_printf(out, MEM_OBS, "%s%s%s%s %lld\n", m->name, open, labels, close, (long long)metric_value(m));
+        return buf_printf(out, MEM_OBS, "%s%s%s%s %lld\n", m->name, open, labels, close, (long long)written_value(m));
     value = m->read(m->context);
     if (isnan(value) || isinf(value))
         return buf_printf(out, MEM_OBS, "%s%s%s%s %s\n", m->name, open, labels, close,

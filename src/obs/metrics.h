@@ -45,8 +45,13 @@ static inline void metric_add(const struct metric *m, uint64_t n)
     atomic_store_explicit(cell, atomic_load_explicit(cell, memory_order_relaxed) + n, memory_order_relaxed);
 }
 
+/* Notes the calling thread's cells as they are, for the next metrics_write(). A thread that does so between two of its handlers
+ * shows sums that belong together, though it goes on counting while they are written. */
+void metrics_note_thread(void);
+
 /* The sum over all threads, now. Any thread. */
 int64_t metric_value(const struct metric *m);
 
-/* Writes everything in the Prometheus text format, version 0.0.4. Any thread, one at a time. E_NOMEM. */
+/* Writes everything in the Prometheus text format, version 0.0.4: of threads that noted their cells what they noted, of the
+ * others what stands there now. Any thread, one at a time, and not while a thread is noting. E_NOMEM. */
 MUST_USE err metrics_write(struct buf *out);
