@@ -48,9 +48,12 @@ void ledger_register(void);
  * keeps its name, and no other rule ever gets them. The caller owns the array, of MEM_ADAPTER. The main thread. */
 uint8_t *ledger_make_rule_routes(const struct rule_table *rules);
 
+/* The sides of the ledger, which has to balance whenever a handler has returned: a message came in; it waits (1) or does no
+ * longer (-1); it reached its destination. Any thread with metric cells, never blocks. */
 void ledger_count_in(enum ledger_route route);
 void ledger_count_waiting(enum ledger_route route, int change);
 void ledger_count_acknowledged(enum ledger_route route);
+
 /* At QoS 0 the message counts as dropped, else as rejected. */
 void ledger_count_refused(enum ledger_route route, enum ledger_refusal why, unsigned qos);
 

@@ -130,6 +130,8 @@ static void a_packet_before_connect_closes(void **state)
 {
     static const char *const packets[] = {"c0 00", "30 03 00 01 61", "e0 00",         "00 00",
                                           "10 00", "20 02 00 00",    "ff ff ff ff ff"};
+    int64_t errors = mqtt_rig_metric("millrace_mqtt_protocol_errors_total", NULL);
+    int64_t refused = mqtt_rig_metric("millrace_mqtt_connects_refused_total", NULL);
 
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(packets); i++) {
@@ -139,10 +141,13 @@ static void a_packet_before_connect_closes(void **state)
         mqtt_peer_send(&p, packets[i]);
         mqtt_peer_expect_end(&p);
     }
+    assert_int_equal(mqtt_rig_metric("millrace_mqtt_protocol_errors_total", NULL), errors + (int64_t)ARRAY_LEN(packets) - 1);
+    assert_int_equal(mqtt_rig_metric("millrace_mqtt_connects_refused_total", NULL), refused + 1); /* the CONNECT among them */
 }
 
 static void a_connect_that_does_not_come_in_time_closes(void **state)
 {
+    int64_t timeouts = mqtt_rig_metric("millrace_mqtt_connect_timeouts_total", NULL);
     struct mqtt_peer silent, half;
 
     (void)state;
@@ -153,6 +158,7 @@ static void a_connect_that_does_not_come_in_time_closes(void **state)
     mqtt_rig_pass_ms(&r, 10001);
     mqtt_peer_expect_end(&silent);
     mqtt_peer_expect_end(&half);
+    assert_int_equal(mqtt_rig_metric("millrace_mqtt_connect_timeouts_total", NULL), timeouts + 2);
 }
 
 static void a_client_without_an_id_is_given_one_at_home_here(void **state)
@@ -192,6 +198,8 @@ static void over_the_limit_connections_are_refused_as_busy(void **state)
 
 static void the_second_client_with_an_id_takes_over(void **state)
 {
+    int64_t takeovers = mqtt_rig_metric("millrace_session_takeovers_total", NULL);
+
     (void)state;
     for (unsigned i = 0; i < 8; i++) {
         struct mqtt_peer_connect connect = {.version = i & 1 ? 5 : 4, .is_persistent = i & 2};
@@ -223,6 +231,7 @@ static void the_second_client_with_an_id_takes_over(void **state)
         mqtt_peer_close(&first);
         turn(2);
     }
+    assert_int_equal(mqtt_rig_metric("millrace_session_takeovers_total", NULL), takeovers + 8);
 }
 
 /* The one that is taken over has outcomes outstanding, waits for room, or waits at the barrier of a SUBSCRIBE. */
@@ -266,6 +275,7 @@ static void a_silent_client_is_closed_after_one_and_a_half_times_its_keep_alive(
     (void)state;
     for (uint8_t version = 4; version <= 5; version++) {
         int64_t wills = mqtt_rig_metric("millrace_mqtt_wills_total", NULL);
+        int64_t timeouts = mqtt_rig_metric("millrace_mqtt_keep_alive_timeouts_total", NULL);
         struct mqtt_peer p;
 
         open_with(NULL, NULL); /* whose time begins anew */
@@ -278,6 +288,7 @@ static void a_silent_client_is_closed_after_one_and_a_half_times_its_keep_alive(
             mqtt_peer_expect(&p, "e0 01 8d");
         mqtt_peer_expect_end(&p);
         assert_int_equal(mqtt_rig_metric("millrace_mqtt_wills_total", NULL), wills + 1);
+        assert_int_equal(mqtt_rig_metric("millrace_mqtt_keep_alive_timeouts_total", NULL), timeouts + 1);
         if (version == 4)
             mqtt_rig_close(&r);
     }
@@ -431,6 +442,22 @@ static void sessions_and_retained_messages_are_bounded(void **state)
     mqtt_peer_publish(&old, &m);
     mqtt_peer_expect_end(&old);
     mqtt_peer_close(&first);
+}
+
+static void subscriptions_are_bounded_and_refused_ones_counted(void **state)
+{
+    int64_t refused = mqtt_rig_metric("millrace_mqtt_subscriptions_refused_total", NULL);
+    struct mqtt_peer p;
+
+    (void)state;
+    open_with("limits.subscriptions_per_session=2", "limits.topic_levels=4");
+    connect_as(&p, 0, 5, "c");
+    mqtt_peer_send(&p, "82 ~~ 00 01 00  00 01 'a' 01  00 01 'b' 00  00 01 'c' 00  00 01 'a' 02");
+    mqtt_peer_expect(&p, "90 07 00 01 00  01 00 97 02"); /* one that is there may be replaced */
+    mqtt_peer_send(&p, "82 ~~ 00 02 00  00 09 'a/b/c/d/e' 01");
+    mqtt_peer_expect(&p, "90 04 00 02 00 8f");
+    assert_int_equal(mqtt_rig_metric("millrace_mqtt_subscriptions_refused_total", NULL), refused + 2);
+    mqtt_peer_close(&p);
 }
 
 static void a_packet_over_the_limit_closes(void **state)
@@ -677,6 +704,7 @@ int main(void)
         TEST_AS_IT_IS(answers_to_a_client_that_does_not_read_are_bounded),
         TEST_AS_IT_IS(a_subscriber_that_does_not_read_is_bounded),
         TEST_AS_IT_IS(sessions_and_retained_messages_are_bounded),
+        TEST_AS_IT_IS(subscriptions_are_bounded_and_refused_ones_counted),
         TEST_AS_IT_IS(a_packet_over_the_limit_closes),
         TEST(a_publisher_waits_for_room_in_another_workers_mailbox),
         TEST(waiting_for_a_mailbox_is_no_busy_loop),

@@ -12,6 +12,7 @@ enum mqtt_counter {
     MQTT_COUNT_PROTOCOL_ERRORS,
     MQTT_COUNT_KEEP_ALIVE_TIMEOUTS,
     MQTT_COUNT_CONNECT_TIMEOUTS,
+    MQTT_COUNT_SUBSCRIPTIONS_REFUSED,
     MQTT_COUNT_WAITS,
     MQTT_COUNT_WILLS,
     MQTT_COUNT_RULE_TOPICS,
@@ -24,4 +25,5 @@ enum mqtt_counter {
 /* Registers the metrics. */
 void mqtt_metrics_register(void);
 
+/* Adds to one of them, in the cells of the calling thread; a gauge may fall. */
 void mqtt_metrics_count(enum mqtt_counter which, int64_t n);

@@ -10,8 +10,8 @@
 #include "adapter/mqtt/mqtt_adapter.h"
 
 /* Begins; `generation` has the same listeners at the same addresses as the one before, and a reference is taken for each worker.
- * `done` (its on_mail set by the caller) is posted to `home` when all workers use it and every session has been looked at. The main thread, which also registers the
- * metrics of rules it has not seen; one call at a time. */
+ * `done` (its on_mail set by the caller) is posted to `home` when all workers use it and every session has been looked at. The
+ * main thread, which also registers the metrics of rules it has not seen; one call at a time. */
 void mqtt_reload_use(struct mqtt_adapter *a, struct generation *generation, struct mail *done, struct mailbox *home);
 
 /* The first generation of a worker, and its end. Only for mqtt_worker.c. */

@@ -108,8 +108,10 @@ static void subscribe_all(struct mqtt_conn *c, const struct mqtt_subscribe *pack
     for (struct str rest = packet->filters; mqtt_subscribe_next(packet, &rest, &wanted); n++) {
         is_due[n] = wants_retained(&wanted, exists(c, &wanted)) && !mqtt_errors_is_filter(c, wanted.filter.filter);
         reasons[n] = subscribe(c, &wanted, id);
-        if (reasons[n] > MQTT_REASON_GRANTED_QOS_2)
+        if (reasons[n] > MQTT_REASON_GRANTED_QOS_2) {
             is_due[n] = false;
+            mqtt_metrics_count(MQTT_COUNT_SUBSCRIPTIONS_REFUSED, 1);
+        }
     }
 }
 
