@@ -53,7 +53,7 @@ tsan: ## unit and integration tests with ThreadSanitizer
 fuzz: ## each fuzz target for FUZZ_SECONDS (10) from its corpus
 	@tools/run-fuzz $(FUZZ_SECONDS)
 
-nightly: setup ## long fuzzing, soak, long end-to-end tests, coverage, valgrind
+nightly: setup ## long fuzzing, long end-to-end tests, coverage, valgrind
 	@tools/nightly
 
 format: ## rewrite every C file with clang-format
