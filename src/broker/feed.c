@@ -244,10 +244,17 @@ static struct feed_record *record_new(struct feed_worker *fw, struct source_reco
     return fr;
 }
 
+/* Whether somebody should look at the record: it was meant for MQTT and cannot go there. */
+static bool is_faulty(enum to_mqtt_refusal why)
+{
+    return why != TO_MQTT_REFUSED_NO_RULE && why != TO_MQTT_REFUSED_EXPIRED;
+}
+
 static void refuse(struct feed_worker *fw, struct source_record *r, enum to_mqtt_refusal why)
 {
-    LOG_DEBUG(LOG_BROKER, "feed.refused", F_STR("topic", r->partition->topic), F_INT("partition", r->partition->number),
-              F_INT("offset", r->offset), F_TEXT("why", to_mqtt_route_refusal_name(why)));
+    if (is_faulty(why))
+        LOG_WARN(LOG_BROKER, "feed.refused", F_STR("topic", r->partition->topic), F_INT("partition", r->partition->number),
+                 F_INT("offset", r->offset), F_TEXT("why", to_mqtt_route_refusal_name(why)));
     feed_count(refused[why], 1);
     feed_count(FEED_WAITING, -1);
     source_settle(fw->feed->source, r);

@@ -164,9 +164,8 @@ const struct option option_table[] = {
      .initial = "10000",
      RANGE(1, 1000000),
      IN_CONFIG(kafka.max_uncommitted),
-     .help =
-         "How many records of a partition may be on their way to MQTT at a time. When there are as many, the oldest that wait "
-         "in a client's queue are left to it, and if that does not help the partition pauses."},
+     .help = "How many records of a partition may be on their way to MQTT. One with as many pauses; when that lasts half a "
+             "second, the oldest that wait in clients' queues are left to those."},
     {.path = "kafka.max_uncommitted_bytes",
      .type = OPTION_SIZE,
      .initial = "128MiB",

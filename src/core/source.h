@@ -63,7 +63,8 @@ struct source_reader {
     struct mailbox *(*home)(void *context, struct str topic, int32_t partition);
     /* A record has arrived: CONTAINER_OF(m, struct source_record, mail). On the thread of the partition's home. */
     void (*on_record)(struct mail *m);
-    /* A partition has paused because too much of it is unsettled. On the thread of its home. */
+    /* A partition pauses because too much of it is unsettled, and has for some time; told again as long as it does. On the thread of
+     * its home. */
     void (*on_full)(void *context, struct source_partition *partition);
 };
 

@@ -20,6 +20,8 @@ static const struct preset presets[] = {
     {"queued.min.messages", "10000"},
     {"queued.max.messages.kbytes", "16384"},
     {"fetch.error.backoff.ms", "100"},
+    /* A partition that goes on after a pause waits for the fetch under way. */
+    {"fetch.wait.max.ms", "100"},
     /* Nobody joins the group; a commit that finds no coordinator is given back after this time. */
     {"session.timeout.ms", "6000"},
 };

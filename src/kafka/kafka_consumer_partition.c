@@ -9,8 +9,9 @@
 #include "kafka/kafka_consumer_private.h"
 
 enum {
-    FULL_MS = 500, /* while a partition pauses its home is reminded */
-    SHARE = 8,     /* of max_bytes that one partition may have: a part of this */
+    FULL_MS = 500,      /* a partition that has paused for so long is full: clients that are just busy settle before */
+    FULL_TICK_MS = 100, /* how often that is looked at */
+    SHARE = 8,          /* of max_bytes that one partition may have: a part of this */
 };
 
 struct partition_key {
@@ -72,9 +73,9 @@ static void pause(struct kafka_consumer *c, struct kafka_partition *p)
     kafka_consumer_count(KAFKA_CONSUMER_PAUSED, 1);
     kafka_consumer_count(KAFKA_CONSUMER_PAUSES, 1);
     LOG_DEBUG(LOG_KAFKA, "consumer.paused", F_STR("topic", p->full_topic), F_INT("partition", p->port.number));
-    tell_full(p);
+    p->paused_ms = c->loop.now_ms;
     if (!wheel_is_set(&c->full_timer))
-        wheel_start(&c->loop.wheel, &c->full_timer, FULL_MS);
+        wheel_start(&c->loop.wheel, &c->full_timer, FULL_TICK_MS);
 }
 
 static void resume(struct kafka_consumer *c, struct kafka_partition *p)
@@ -103,10 +104,10 @@ static void on_full_timer(struct timer *t)
     struct kafka_consumer *c = CONTAINER_OF(t, struct kafka_consumer, full_timer);
 
     for (struct kafka_partition *p = c->list; p; p = p->next)
-        if (p->is_paused)
+        if (p->is_paused && c->loop.now_ms - p->paused_ms >= FULL_MS)
             tell_full(p);
     if (c->n_paused)
-        wheel_start(&c->loop.wheel, t, FULL_MS);
+        wheel_start(&c->loop.wheel, t, FULL_TICK_MS);
 }
 
 static void assign(struct kafka_consumer *c, rd_kafka_topic_partition_list_t *list)

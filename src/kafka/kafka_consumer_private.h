@@ -24,8 +24,9 @@ struct kafka_partition {
     struct mail full;      /* to its home */
     atomic_bool is_telling;
     bool is_paused;
-    bool is_dirty;     /* something was settled since the last commit */
-    struct list stale; /* records of an earlier topic with the name that are still out */
+    uint64_t paused_ms; /* since when */
+    bool is_dirty;      /* something was settled since the last commit */
+    struct list stale;  /* records of an earlier topic with the name that are still out */
 };
 
 struct kafka_consumer {
