@@ -67,7 +67,7 @@ void metrics_attach_thread(void)
 
 static struct cells *own_cells(void)
 {
-    return CONTAINER_OF(metric_cells, struct cells, cell);
+    return (struct cells *)((uintptr_t)metric_cells - offsetof(struct cells, cell));
 }
 
 void metrics_note_thread(void)
