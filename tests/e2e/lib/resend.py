@@ -117,13 +117,10 @@ class ResendLoad(Load):
     def is_done(self):
         return super().is_done() and not any(device.again for device in self.devices)
 
-    def connections(self, topic):
-        return sum(device.connections for device in self.devices if device.topic == topic)
-
     def refused(self, topic):
         return self.answers[topic, UNAVAILABLE]
 
-    def copies(self, topic):
+    def copies_of(self, topic):
         return sum(sum(device.copies.values()) for device in self.devices if device.topic == topic)
 
 
