@@ -46,8 +46,9 @@ static bool begin_close(struct stream *s, err why)
 }
 
 /* A peer that has gone is E_CLOSED, however the kernel says so. */
-static err why_of(int error)
+static err why_of(struct stream *s, int error)
 {
+    s->is_reset = true;
     return error == EPIPE || error == ECONNRESET ? E_CLOSED : E_IO;
 }
 
@@ -103,7 +104,7 @@ static void on_readable(struct stream *s)
     else if (n == 0)
         stream_close(s, E_CLOSED);
     else if (errno != EAGAIN && errno != EINTR)
-        stream_close(s, why_of(errno));
+        stream_close(s, why_of(s, errno));
 }
 
 /* Part of the task, which goes on to end a stream that is closing. */
@@ -121,7 +122,7 @@ static void write_out(struct stream *s)
             s->is_blocked = true;
             break;
         } else if (errno != EINTR) {
-            (void)begin_close(s, why_of(errno)); /* it may be closing already */
+            (void)begin_close(s, why_of(s, errno)); /* it may be closing already */
             return;
         }
     }
@@ -143,7 +144,7 @@ static void on_hang_up(struct stream *s)
 
     if (getsockopt(s->io.fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0)
         error = errno;
-    stream_close(s, error ? why_of(error) : E_CLOSED);
+    stream_close(s, error ? why_of(s, error) : E_CLOSED);
 }
 
 static void on_io(struct io *io, uint32_t events)

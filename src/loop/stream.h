@@ -40,6 +40,7 @@ struct stream {
     bool is_blocked : 1;   /* the kernel's buffer was full: waiting for EPOLLOUT */
     bool is_offer_due : 1; /* resumed or adopted: what is in `in` is offered at the end of the turn */
     bool is_connecting : 1;
+    bool is_reset : 1; /* in on_close with E_CLOSED: the peer did not end its output in order, some may be lost */
 };
 
 /* Takes over a connected, non-blocking descriptor. `ops` live as long as the stream. E_IO: epoll refused; the descriptor

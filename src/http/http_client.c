@@ -1,0 +1,350 @@
+#include "http/http_client.h"
+
+#include <arpa/inet.h>
+
+#include "base/check.h"
+#include "base/siphash.h"
+#include "http/http_client_private.h"
+#include "proto/http1/http1_encoder.h"
+
+enum { MAX_CONNECTIONS = 16, MAX_WAITING = 1000, ADDRESSES_MS = 30000 };
+
+static unsigned or_default(unsigned configured, unsigned initial)
+{
+    return configured ? configured : initial;
+}
+
+/* ---- endpoints ---- */
+
+static uint64_t hash_of(struct str host, uint16_t port)
+{
+    return siphash_pair(host, (struct str){(const char *)&port, sizeof port});
+}
+
+static bool is_for(const void *entry, const void *key)
+{
+    const struct http_client_endpoint *ep = entry;
+    const struct http_url *url = key;
+
+    return ep->port == url->port && str_equal((struct str){ep->host, ep->host_bytes}, url->host);
+}
+
+static void set_numeric_address(struct http_client_endpoint *ep)
+{
+    struct sockaddr_in *v4 = (struct sockaddr_in *)&ep->addresses[0];
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&ep->addresses[0];
+
+    if (inet_pton(AF_INET, ep->host, &v4->sin_addr) == 1) {
+        v4->sin_family = AF_INET;
+        v4->sin_port = htons(ep->port);
+    } else if (inet_pton(AF_INET6, ep->host, &v6->sin6_addr) == 1) {
+        v6->sin6_family = AF_INET6;
+        v6->sin6_port = htons(ep->port);
+    } else {
+        return;
+    }
+    ep->is_numeric = true;
+    ep->n_addresses = 1;
+}
+
+static void run(struct task *t);
+
+static struct http_client_endpoint *endpoint_for(struct http_client *cl, const struct http_url *url)
+{
+    uint64_t hash = hash_of(url->host, url->port);
+    struct http_client_endpoint *ep = map_find(&cl->endpoints, hash, url, is_for);
+
+    if (ep)
+        return ep;
+    ep = mem_alloc_zero(MEM_HTTP, sizeof *ep + url->host.n + 1);
+    ep->client = cl;
+    ep->task.run = run;
+    ep->port = url->port;
+    ep->host_bytes = url->host.n;
+    memcpy(ep->host, url->host.p, url->host.n);
+    list_init(&ep->waiting);
+    list_init(&ep->idle);
+    list_init(&ep->busy);
+    set_numeric_address(ep);
+    map_add(&cl->endpoints, MEM_HTTP, hash, ep);
+    return ep;
+}
+
+static void free_endpoint(struct http_client_endpoint *ep)
+{
+    mem_free(MEM_HTTP, ep->query);
+    mem_free(MEM_HTTP, ep);
+}
+
+void http_client_wake(struct http_client_endpoint *ep)
+{
+    loop_defer(ep->client->loop, &ep->task);
+}
+
+/* ---- the end of a call ---- */
+
+/* Leaves the list it waits in, if it does. */
+static void leave_queue(struct http_call *call)
+{
+    if (!list_is_linked(&call->link))
+        return;
+    list_remove(&call->link);
+    call->endpoint->n_waiting--;
+}
+
+static void rest(struct http_call *call)
+{
+    leave_queue(call);
+    wheel_stop(&call->timer);
+    buf_free(&call->head, MEM_HTTP);
+    metric_add(http_client_metrics_of(call->endpoint)->in_flight, (uint64_t)-1);
+    call->endpoint = NULL;
+    call->conn = NULL;
+}
+
+void http_client_finish(struct http_call *call, err result, enum http_client_failure failure,
+                        const struct http1_response_head *response, struct str body)
+{
+    const struct http_client_metrics *m = http_client_metrics_of(call->endpoint);
+    unsigned class = response ? response->status / 100u - 2 : 0;
+
+    if (response)
+        metric_add(&m->responses[class < HTTP_CLIENT_CLASSES ? class : HTTP_CLIENT_CLASSES - 1], 1);
+    else
+        metric_add(&m->failures[failure], 1);
+    rest(call);
+    call->result = result;
+    call->response = response;
+    call->body = body;
+    call->on_done(call);
+}
+
+static void on_timeout(struct timer *t)
+{
+    struct http_call *call = CONTAINER_OF(t, struct http_call, timer);
+
+    if (call->conn)
+        (void)http_client_conn_drop(call->conn); /* it is this call */
+    http_client_finish(call, E_TIMEOUT, HTTP_CLIENT_FAILED_TIMEOUT, NULL, (struct str){0});
+}
+
+static void fail_waiting(struct http_client_endpoint *ep, err why, enum http_client_failure failure)
+{
+    while (!list_is_empty(&ep->waiting))
+        http_client_finish(CONTAINER_OF(ep->waiting.next, struct http_call, link), why, failure, NULL, (struct str){0});
+}
+
+/* ---- names ---- */
+
+static void on_answer(struct mail *m)
+{
+    struct http_client_query *q = CONTAINER_OF(m, struct http_client_query, query.mail);
+    struct http_client_endpoint *ep = q->endpoint;
+    err result = q->query.result;
+
+    if (result == E_OK) {
+        ep->n_addresses = q->query.n_addresses;
+        memcpy(ep->addresses, q->query.addresses, sizeof ep->addresses);
+    }
+    ep->resolved_ms = ep->client->loop->now_ms;
+    ep->query = NULL;
+    mem_free(MEM_HTTP, q);
+    /* When it cannot be told now, what was known is better than nothing. */
+    if (ep->n_addresses == 0 || result == E_NOTFOUND) {
+        ep->n_addresses = 0;
+        fail_waiting(ep, E_NOTFOUND, HTTP_CLIENT_FAILED_NAME);
+    }
+    http_client_wake(ep);
+}
+
+static bool has_addresses(const struct http_client_endpoint *ep)
+{
+    uint32_t believed_ms = or_default(ep->client->options->addresses_ms, ADDRESSES_MS);
+
+    return ep->n_addresses && (ep->is_numeric || ep->client->loop->now_ms - ep->resolved_ms < believed_ms);
+}
+
+static void ask(struct http_client_endpoint *ep)
+{
+    struct http_client *cl = ep->client;
+    struct http_client_query *q;
+
+    if (ep->query)
+        return;
+    if (!cl->options->resolver || ep->host_bytes > RESOLVER_NAME_MAX) {
+        fail_waiting(ep, E_NOTFOUND, HTTP_CLIENT_FAILED_NAME);
+        return;
+    }
+    q = mem_alloc_zero(MEM_HTTP, sizeof *q);
+    q->endpoint = ep;
+    q->query.mail.on_mail = on_answer;
+    q->query.home = &cl->loop->mailbox;
+    q->query.port = ep->port;
+    memcpy(q->query.name, ep->host, ep->host_bytes);
+    ep->query = q;
+    if (resolver_ask(cl->options->resolver, &q->query) == E_OK)
+        return;
+    ep->query = NULL;
+    mem_free(MEM_HTTP, q);
+    fail_waiting(ep, E_NOTFOUND, HTTP_CLIENT_FAILED_NAME);
+}
+
+/* ---- connections for calls ---- */
+
+static void open_for(struct http_client_endpoint *ep, struct http_call *call)
+{
+    for (; call->n_tried < ep->n_addresses; call->n_tried++)
+        if (http_client_conn_open(ep, call) == E_OK)
+            return;
+    http_client_finish(call, E_IO, HTTP_CLIENT_FAILED_CONNECT, NULL, (struct str){0});
+}
+
+/* What has changed may make room for several calls. A server without calls and connections is forgotten. */
+static void run(struct task *t)
+{
+    struct http_client_endpoint *ep = CONTAINER_OF(t, struct http_client_endpoint, task);
+    struct http_client *cl = ep->client;
+
+    while (!list_is_empty(&ep->waiting)) {
+        struct http_call *call = CONTAINER_OF(ep->waiting.next, struct http_call, link);
+
+        if (!list_is_empty(&ep->idle)) {
+            leave_queue(call);
+            http_client_conn_use(ep->idle.prev, call); /* the newest: the oldest may be closed for idleness */
+            continue;
+        }
+        if (ep->n_conns >= or_default(cl->options->max_connections, MAX_CONNECTIONS))
+            return;
+        if (!has_addresses(ep)) {
+            ask(ep);
+            return;
+        }
+        leave_queue(call);
+        open_for(ep, call);
+    }
+    if (ep->n_conns || ep->query || loop_is_deferred(t))
+        return;
+    ASSERT(map_remove(&cl->endpoints, hash_of((struct str){ep->host, ep->host_bytes}, ep->port), ep));
+    free_endpoint(ep);
+}
+
+void http_client_wait_first(struct http_call *call)
+{
+    struct http_client_endpoint *ep = call->endpoint;
+
+    call->conn = NULL;
+    list_push(ep->waiting.next, &call->link); /* before the first one */
+    ep->n_waiting++;
+    http_client_wake(ep);
+}
+
+/* ---- the client ---- */
+
+void http_client_init(struct http_client *cl, struct loop *l, const struct http_client_options *options)
+{
+    *cl = (struct http_client){.loop = l, .options = options};
+}
+
+static err write_head(struct http_call *call, const struct http_client_request *request)
+{
+    const struct http1_request_head head = {
+        .method = request->method,
+        .target = request->url->target,
+        .host = request->url->authority,
+        .content_type = request->content_type,
+        .headers = request->headers,
+        .n_headers = request->n_headers,
+        .body_bytes = request->body.n,
+    };
+    char *to = buf_reserve(&call->head, MEM_HTTP, http1_encoder_request_bound(&head));
+    size_t n;
+
+    if (!to)
+        return E_NOMEM;
+    n = http1_encoder_write_request(to, &head);
+    buf_commit(&call->head, n);
+    if (n)
+        return E_OK;
+    buf_free(&call->head, MEM_HTTP);
+    return E_INVAL;
+}
+
+err http_client_send(struct http_client *cl, struct http_call *call, const struct http_client_request *request)
+{
+    struct http_client_endpoint *ep;
+    err e = cl->is_closed ? E_CLOSED : write_head(call, request);
+
+    ASSERT(!call->endpoint);
+    if (e != E_OK)
+        return e;
+    ep = endpoint_for(cl, request->url);
+    if (ep->n_waiting >= or_default(cl->options->max_waiting, MAX_WAITING)) {
+        metric_add(cl->options->metrics->refused, 1);
+        buf_free(&call->head, MEM_HTTP);
+        return E_LIMIT;
+    }
+    call->endpoint = ep;
+    call->conn = NULL;
+    call->payload = request->body;
+    call->max_response_bytes = request->max_response_bytes;
+    call->method = (uint8_t)request->method;
+    call->n_tried = 0;
+    call->is_retried = false;
+    call->timer.on_timer = on_timeout;
+    wheel_start(&cl->loop->wheel, &call->timer, request->timeout_ms);
+    list_push(&ep->waiting, &call->link);
+    ep->n_waiting++;
+    metric_add(cl->options->metrics->requests, 1);
+    metric_add(cl->options->metrics->in_flight, 1);
+    http_client_wake(ep);
+    return E_OK;
+}
+
+void http_client_cancel(struct http_call *call)
+{
+    struct http_client_endpoint *ep = call->endpoint;
+
+    if (!ep)
+        return;
+    if (call->conn)
+        (void)http_client_conn_drop(call->conn); /* it is this call */
+    metric_add(&http_client_metrics_of(ep)->failures[HTTP_CLIENT_FAILED_CANCELLED], 1);
+    rest(call);
+    http_client_wake(ep);
+}
+
+static void close_endpoint(struct http_client_endpoint *ep)
+{
+    while (!list_is_empty(&ep->idle))
+        (void)http_client_conn_drop_link(ep->idle.next); /* it has no call */
+    while (!list_is_empty(&ep->busy)) {
+        struct http_call *call = http_client_conn_drop_link(ep->busy.next);
+
+        if (call)
+            http_client_finish(call, E_CLOSED, HTTP_CLIENT_FAILED_CANCELLED, NULL, (struct str){0});
+    }
+    fail_waiting(ep, E_CLOSED, HTTP_CLIENT_FAILED_CANCELLED);
+    http_client_wake(ep);
+}
+
+void http_client_close(struct http_client *cl)
+{
+    uint32_t cursor = 0;
+    struct http_client_endpoint *ep;
+
+    cl->is_closed = true;
+    while ((ep = map_next(&cl->endpoints, &cursor)))
+        close_endpoint(ep);
+}
+
+void http_client_fini(struct http_client *cl)
+{
+    uint32_t cursor = 0;
+    struct http_client_endpoint *ep;
+
+    while ((ep = map_next(&cl->endpoints, &cursor))) {
+        ASSERT(ep->n_conns == 0 && list_is_empty(&ep->waiting));
+        free_endpoint(ep);
+    }
+    map_free(&cl->endpoints, MEM_HTTP);
+}
