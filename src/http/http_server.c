@@ -64,16 +64,27 @@ void http_server_init(struct http_server *srv, struct loop *l, const struct http
     list_init(&srv->pool);
 }
 
-err http_server_listen(struct http_server *srv, const struct sockaddr_storage *address, socklen_t size, bool is_shared,
-                       struct errinfo *ei)
+err http_server_bind(struct http_server *srv, const struct sockaddr_storage *address, socklen_t size, bool is_shared,
+                     struct errinfo *ei)
 {
-    err e = listener_open(&srv->listener, srv->loop, address, size, is_shared, ei);
+    return listener_open(&srv->listener, srv->loop, address, size, is_shared, ei);
+}
 
-    if (e == E_OK)
-        e = listener_start(&srv->listener, ei);
+err http_server_start(struct http_server *srv, struct errinfo *ei)
+{
+    err e = listener_start(&srv->listener, ei);
+
     if (e != E_OK)
         listener_close(&srv->listener);
     return e;
+}
+
+err http_server_listen(struct http_server *srv, const struct sockaddr_storage *address, socklen_t size, bool is_shared,
+                       struct errinfo *ei)
+{
+    err e = http_server_bind(srv, address, size, is_shared, ei);
+
+    return e == E_OK ? http_server_start(srv, ei) : e;
 }
 
 err http_server_adopt(struct http_server *srv, int fd)

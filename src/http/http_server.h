@@ -53,6 +53,12 @@ void http_server_init(struct http_server *srv, struct loop *l, const struct http
 MUST_USE err http_server_listen(struct http_server *srv, const struct sockaddr_storage *address, socklen_t size, bool is_shared,
                                 struct errinfo *ei);
 
+/* The same in two steps: http_server_bind() takes the address, in use by nobody else from now on, and http_server_start() begins
+ * to accept; nothing happens before. */
+MUST_USE err http_server_bind(struct http_server *srv, const struct sockaddr_storage *address, socklen_t size, bool is_shared,
+                              struct errinfo *ei);
+MUST_USE err http_server_start(struct http_server *srv, struct errinfo *ei);
+
 /* Takes over a connected, non-blocking descriptor. E_LIMIT past max_connections or while draining, E_IO when epoll refuses;
  * the descriptor is closed then. */
 MUST_USE err http_server_adopt(struct http_server *srv, int fd);
