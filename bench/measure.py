@@ -41,12 +41,20 @@ def free_port():
             return port
 
 
-def run_json(command, accepted=(0,)):
-    """Runs a generator that prints one line of JSON."""
-    done = subprocess.run([str(c) for c in command], stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    if done.returncode not in accepted or not done.stdout.strip():
-        raise Failure(f"{Path(command[0]).name} ended with {done.returncode}: {done.stdout}{done.stderr}")
-    return json.loads(done.stdout.splitlines()[-1])
+def run_json(command, accepted=(0,), once_ready=None):
+    """Runs a generator that prints one line of JSON. `once_ready` is called when it has printed "ready" before that."""
+    process = subprocess.Popen([str(c) for c in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True)
+    try:
+        if once_ready and process.stdout.readline() == "ready\n":
+            once_ready()
+        out, errors = process.communicate()
+    finally:
+        process.kill()  # it has ended, unless something failed meanwhile
+        process.wait()
+    if process.returncode not in accepted or not out.strip():
+        raise Failure(f"{Path(command[0]).name} ended with {process.returncode}: {out}{errors}")
+    return json.loads(out.splitlines()[-1])
 
 
 class Server:
@@ -134,15 +142,15 @@ class Kafka:
         self.tool("stop")
 
 
-def millrace(build, work, kafka):
-    """A fresh server: devices device-0 to device-49 of tenant demo, anonymous clients on plain topics."""
+def millrace(build, work, kafka, rules=""):
+    """A fresh server: devices device-0 to device-49 of tenant demo, anonymous clients on plain topics; rules as YAML."""
     port = free_port()
     config = work / "millrace.yaml"
     devices = "".join(f"      device-{i}: {{password: {PASSWORD}}}\n" for i in range(DEVICES))
     config.write_text(f'kafka: {{bootstrap: "{kafka.bootstrap}"}}\n'
                       f'listeners:\n  - {{mqtt: "127.0.0.1:{port}", tenant: demo, anonymous: true}}\n'
                       f'admin: {{listen: ""}}\ndata_dir: {work / "data"}\nlog: {{level: warn}}\n'
-                      f"tenants:\n  demo:\n    devices:\n{devices}")
+                      f"tenants:\n  demo:\n    devices:\n{devices}{rules}")
     server = Server([build / "millrace", "serve", "-c", config], work / "millrace.log", ready=r"^millrace ready")
     server.port = port
     return server
@@ -193,7 +201,8 @@ def build_vertx(peers):
 
 def start_up_ms(build, work):
     """From exec to the ready line of `serve --dev`, and from SIGTERM to the end."""
-    command = [build / "millrace", "serve", "--dev", "--mqtt", f"127.0.0.1:{free_port()}", "--admin", f"127.0.0.1:{free_port()}",
+    command = [build / "millrace", "serve", "--dev", "--mqtt", f"127.0.0.1:{free_port()}",
+               "--http", "127.0.0.1:0", "--admin", f"127.0.0.1:{free_port()}",
                "--data", work / "dev-data"]
     began = time.monotonic()
     process = subprocess.Popen([str(c) for c in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,

@@ -61,13 +61,20 @@ struct config_address {
 struct config_listener {
     struct str id; /* its path, as in "listeners[0]", for messages */
     unsigned line;
-    struct config_address mqtt;
+    struct config_address mqtt; /* exactly one of the two has a host: the protocol it serves */
+    struct config_address http;
     struct str tenant;               /* of anonymous clients and of user names without `@`; empty: there is none */
     struct str response_information; /* told to MQTT 5 clients that ask for it; empty: nothing */
     bool is_hono;                    /* device endpoints follow Hono */
     bool is_anonymous;               /* clients without user name are let in */
     bool is_tenant_fixed;            /* names of other tenants are refused */
 };
+
+/* Where it listens, whatever it serves. */
+static inline const struct config_address *config_listener_address(const struct config_listener *listener)
+{
+    return listener->http.host.n ? &listener->http : &listener->mqtt;
+}
 
 struct config_adapter {
     struct str id; /* its path */
@@ -167,6 +174,13 @@ struct config_kafka {
     struct config_properties properties; /* for librdkafka, some of them secrets */
 };
 
+/* The HTTP adapter. */
+struct config_http {
+    uint64_t request_timeout_ms; /* how long a request with QoS 1 waits for Kafka */
+    uint64_t max_body_bytes;
+    struct str cors_allowed_origin; /* `*`: any; empty: none */
+};
+
 /* Bounds on what a peer can make us hold. A count or time of 0 where "none" is said means there is no bound. */
 struct config_limits {
     uint64_t max_packet_bytes; /* the whole packet with its fixed header; announced to MQTT 5 clients */
@@ -209,6 +223,7 @@ struct config {
     struct config_properties log_level_names; /* as the file gives them: subsystem -> level */
     enum log_level log_levels[LOG_SUBS];      /* of each subsystem: its own, else log_level */
     struct config_limits limits;
+    struct config_http http;
 };
 
 /* A setting from the command line: `path=value`, applied after the file, later ones win. `text` is borrowed for the call. */

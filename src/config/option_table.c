@@ -189,9 +189,14 @@ const struct option option_table[] = {
      .help = "The addresses that devices connect to."},
     {.path = "listeners[].mqtt",
      .type = OPTION_ADDRESS,
-     .flags = OPTION_REQUIRED,
      IN_LISTENER(mqtt),
-     .help = "Serves MQTT 3.1.1 and 5.0 over TCP at this address. Port 0 lets the system choose one."},
+     .help =
+         "Serves MQTT 3.1.1 and 5.0 over TCP at this address. Port 0 lets the system choose one. A listener has either this "
+         "or http."},
+    {.path = "listeners[].http",
+     .type = OPTION_ADDRESS,
+     IN_LISTENER(http),
+     .help = "Serves Hono's HTTP endpoints for devices at this address."},
     {.path = "listeners[].tenant",
      .type = OPTION_TEXT,
      .flags = OPTION_RELOADABLE,
@@ -226,8 +231,10 @@ const struct option option_table[] = {
      .initial = "false",
      IN_LISTENER(is_anonymous),
      .help =
-         "Lets clients in that give no user name. They publish and subscribe to plain topics of the listener's tenant; device "
-         "endpoints are refused to them."},
+         "Lets clients in that give no user name. By MQTT they publish and subscribe to plain topics of the listener's tenant; "
+         "device endpoints are refused to them. By HTTP they speak for any device of that tenant (PUT), so that a network of "
+         "its "
+         "own should be all that reaches such a listener."},
 
     {.path = "admin", .type = OPTION_SECTION, .help = "The port for operators: /metrics, /livez and /readyz."},
     {.path = "admin.listen",
@@ -497,6 +504,33 @@ const struct option option_table[] = {
      .help =
          "How many different Kafka topics the values in messages may name in the whole process. What would need one more is "
          "refused (0x97) and counted. Topics without variables do not count."},
+
+    {.path = "http", .type = OPTION_SECTION, .help = "The listeners for HTTP, all of them."},
+    {.path = "http.request_timeout",
+     .type = OPTION_DURATION,
+     .flags = OPTION_RELOADABLE,
+     .initial = "10s",
+     RANGE(10, MS_PER_H),
+     IN_CONFIG(http.request_timeout_ms),
+     .help =
+         "How long a request with QoS 1 waits for Kafka, and for room to be given to it, before it is answered with 503; what "
+         "Kafka has been given may arrive all the same. If hono.delivery_timeout is shorter, that counts."},
+    {.path = "http.max_body_bytes",
+     .type = OPTION_SIZE,
+     .initial = "1MiB",
+     RANGE(1 * KIB, 256 * MIB),
+     IN_CONFIG(http.max_body_bytes),
+     .help = "The largest body accepted; a larger one is answered with 413. Hono's default is 2048 bytes. Kafka's own limit "
+             "(message.max.bytes) may be lower."},
+    {.path = "http.cors_allowed_origin",
+     .type = OPTION_TEXT,
+     .flags = OPTION_RELOADABLE,
+     .initial = "*",
+     RANGE(0, 1024),
+     IN_CONFIG(http.cors_allowed_origin),
+     .help = "The origin whose scripts may send requests from a browser, as in https://example.org; * is any of them, an empty "
+             "text "
+             "none."},
 
     {.path = "hono", .type = OPTION_SECTION, .help = "Where Hono leaves a choice."},
     {.path = "hono.delivery_timeout",

@@ -69,16 +69,33 @@ static err enter_key(struct walk *w, struct str name)
     return E_OK;
 }
 
-/* `[n]` after the name of a list. */
+/* The number of the first element that has this key; of the next one if none does. */
+static uint64_t find_element(const struct walk *w, struct str key)
+{
+    uint64_t index = 0;
+
+    for (const struct tree_node *child = w->node->first; child && w->node->kind == TREE_LIST; child = child->next, index++)
+        if (child->kind == TREE_MAP && tree_find(child, key))
+            break;
+    return index;
+}
+
+/* `[n]` after the name of a list, or `[option]`: the first element that has it, else one more. */
 static err enter_element(struct walk *w)
 {
     const char *end = w->rest.n ? memchr(w->rest.p, ']', w->rest.n) : NULL;
     struct tree_node *child = w->node->first;
+    struct str inner;
     uint64_t index;
 
-    if (!end || w->rest.p[0] != '[' ||
-        !str_to_u64((struct str){w->rest.p + 1, (size_t)(end - w->rest.p) - 1}, UINT32_MAX, &index))
+    if (!end || w->rest.p[0] != '[' || end == w->rest.p + 1)
         return refuse(w, "a list needs the number of an element, as in [0]", (struct str){0});
+    inner = (struct str){w->rest.p + 1, (size_t)(end - w->rest.p) - 1};
+    if (!str_to_u64(inner, UINT32_MAX, &index)) {
+        if (option_find(&w->index, w->row, inner) == OPTION_NONE)
+            return refuse(w, "a list needs the number of an element, as in [0]", (struct str){0});
+        index = find_element(w, inner);
+    }
     w->rest = str_from_offset(w->rest, (size_t)(end - w->rest.p) + 1);
     if (!make(w->node, TREE_LIST))
         return refuse(w, "the file has no list where this needs one", (struct str){0});

@@ -189,8 +189,20 @@ static bool is_same_address(const struct config_address *a, const struct config_
     return a->port && a->port == b->port && str_equal_nocase(a->host, b->host);
 }
 
+static void verify_protocol(struct verifier *v, const struct config_listener *listener)
+{
+    if (listener->mqtt.host.n && listener->http.host.n)
+        FAIL(v, listener->line, "%.*s: has both mqtt and http; each needs a listener of its own", STR_ARG(listener->id));
+    if (!listener->mqtt.host.n && !listener->http.host.n)
+        FAIL(v, listener->line, "%.*s: mqtt or http is missing: the address it listens at, and what it serves there",
+             STR_ARG(listener->id));
+    if (listener->http.host.n && !listener->is_hono)
+        FAIL(v, listener->line, "%.*s: hono: false leaves an http listener nothing to serve", STR_ARG(listener->id));
+}
+
 static void verify_listener(struct verifier *v, const struct config_listener *listener, const struct by_id *tenants)
 {
+    verify_protocol(v, listener);
     if (listener->tenant.n == 0) {
         if (listener->is_anonymous)
             FAIL(v, listener->line, "%.*s: anonymous clients need a tenant", STR_ARG(listener->id));
@@ -213,14 +225,15 @@ static void verify_listeners(struct verifier *v, const struct by_id *tenants)
     for (size_t i = 0; i < config->listener_count; i++) {
         const struct config_listener *listener = &config->listeners[i];
 
+        const struct config_address *address = config_listener_address(listener);
+
         verify_listener(v, listener, tenants);
-        if (is_same_address(&listener->mqtt, &config->admin_listen))
-            FAIL(v, listener->line, "%.*s: %.*s is the address of admin.listen", STR_ARG(listener->id),
-                 STR_ARG(listener->mqtt.text));
+        if (is_same_address(address, &config->admin_listen))
+            FAIL(v, listener->line, "%.*s: %.*s is the address of admin.listen", STR_ARG(listener->id), STR_ARG(address->text));
         for (size_t k = 0; k < i; k++)
-            if (is_same_address(&config->listeners[k].mqtt, &listener->mqtt))
-                FAIL(v, listener->line, "%.*s: %.*s is the address of %.*s", STR_ARG(listener->id),
-                     STR_ARG(listener->mqtt.text), STR_ARG(config->listeners[k].id));
+            if (is_same_address(config_listener_address(&config->listeners[k]), address))
+                FAIL(v, listener->line, "%.*s: %.*s is the address of %.*s", STR_ARG(listener->id), STR_ARG(address->text),
+                     STR_ARG(config->listeners[k].id));
     }
 }
 
@@ -248,6 +261,8 @@ static void verify_limits(struct verifier *v)
             node = node_of(v, "limits", "max_packet_bytes"); /* which is then what the file raised */
         FAIL_AT(v, node, "%s.%s: must be at least limits.max_packet_bytes", rooms[i].section, rooms[i].key);
     }
+    if (v->config->kafka.max_inflight_bytes < v->config->http.max_body_bytes)
+        FAIL_AT(v, node_of(v, "http", "max_body_bytes"), "http.max_body_bytes: must be at most kafka.max_inflight_bytes");
     if (limits->keep_alive_maximum_ms % 1000)
         FAIL_AT(v, node_of(v, "limits", "keep_alive_maximum"), "limits.keep_alive_maximum: must be whole seconds");
 }

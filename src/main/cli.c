@@ -8,7 +8,6 @@
 #include "base/str.h"
 #include "config/config_doc.h"
 #include "config/nearest.h"
-#include "config/value.h"
 #include "main/cli_flag.h"
 
 enum { HELP_COLUMN = 24, HELP_WIDTH = 100 };
@@ -51,17 +50,6 @@ static err add_path_setting(struct cli *cli, const struct cli_flag_row *flag, co
     return flag->with ? add_setting(cli, flag->with, ei) : E_OK;
 }
 
-static err set_http(struct cli *cli, const char *value, struct errinfo *ei)
-{
-    struct str host;
-    uint16_t port;
-
-    if (!value_to_address(str_from(value), &host, &port))
-        return errinfo_set(ei, E_INVAL, "--http: expected HOST:PORT, as in 127.0.0.1:8080");
-    cli->http_address = value;
-    return E_OK;
-}
-
 static err add_property(struct cli *cli, const char *value, struct errinfo *ei)
 {
     if (cli->explain.n_properties == CLI_MAX_PROPERTIES)
@@ -77,8 +65,6 @@ static err apply_flag(struct cli *cli, const struct cli_flag_row *flag, const ch
         return add_path_setting(cli, flag, value, ei);
     case CLI_FLAG_SET:
         return add_setting(cli, value, ei);
-    case CLI_FLAG_HTTP:
-        return set_http(cli, value, ei);
     case CLI_FLAG_PROPERTY:
         return add_property(cli, value, ei);
     case CLI_FLAG_TEXT:

@@ -38,8 +38,7 @@ struct cli {
     bool is_dev;
     bool skips_secrets;
     bool prints_docs;
-    const char *config_file;  /* NULL: none */
-    const char *http_address; /* accepted and checked for a later version; nothing listens there */
+    const char *config_file; /* NULL: none */
     struct cli_explain explain;
     struct config_setting settings[CLI_MAX_SETTINGS];
     size_t setting_count;

@@ -39,10 +39,11 @@ const struct cli_flag_row cli_flag_table[] = {
      .path = "listeners[0].mqtt",
      .help = "where the first listener serves MQTT (--dev: 127.0.0.1:1883)"},
     {.name = "--http",
-     .kind = CLI_FLAG_HTTP,
+     .kind = CLI_FLAG_SETTING,
      .commands = BOTH,
      .value = "HOST:PORT",
-     .help = "reserved for a later version; nothing listens there yet"},
+     .path = "listeners[http].http",
+     .help = "where the first HTTP listener serves devices; without one in the file there is one more (--dev: 127.0.0.1:8080)"},
     {.name = "--admin",
      .kind = CLI_FLAG_SETTING,
      .commands = BOTH,
@@ -113,6 +114,7 @@ const size_t cli_flag_count = ARRAY_LEN(cli_flag_table);
 const char cli_dev_text[] = "kafka: {embedded: true}\n"
                             "listeners:\n"
                             "  - {mqtt: \"127.0.0.1:1883\", tenant: demo, anonymous: true}\n"
+                            "  - {http: \"127.0.0.1:8080\", tenant: demo, anonymous: true}\n"
                             "admin: {listen: \"127.0.0.1:8081\"}\n"
                             "data_dir: millrace-data\n"
                             "tenants:\n"

@@ -19,7 +19,6 @@ enum cli_flag_kind {
     CLI_FLAG_SET,     /* is PATH=VALUE itself */
     CLI_FLAG_CONFIG,
     CLI_FLAG_DEV,
-    CLI_FLAG_HTTP,
     CLI_FLAG_NO_SECRETS,
     CLI_FLAG_PRINT_DOCS,
     CLI_FLAG_HELP,

@@ -139,11 +139,19 @@ static void on_in_use(struct mail *m)
         reload_ask(r);
 }
 
+/* One adapter after the other; MQTT, which has sessions to look at, last. */
+static void on_http_in_use(struct mail *m)
+{
+    struct reload *r = CONTAINER_OF(m, struct reload, in_http);
+
+    mqtt_reload_use(r->s->mqtt, r->next, &r->in_use, &r->s->loop.mailbox);
+}
+
 static void change(struct reload *r)
 {
     r->awaited = NULL;
     r->is_changing = true;
-    mqtt_reload_use(r->s->mqtt, r->next, &r->in_use, &r->s->loop.mailbox);
+    http_adapter_use(r->s->http, r->next, &r->in_http, &r->s->loop.mailbox);
 }
 
 static void drop_next(struct reload *r)
@@ -267,7 +275,14 @@ void reload_init(struct reload *r, struct server *s, const struct cli *cli, cons
     struct errinfo ei = {0};
 
     *r = (struct reload){
-        .s = s, .cli = cli, .holds = &s->now, .in_use = {.on_mail = on_in_use}, .good_ms = loop_wall_ms(), .was_good = true};
+        .s = s,
+        .cli = cli,
+        .holds = &s->now,
+        .in_http = {.on_mail = on_http_in_use},
+        .in_use = {.on_mail = on_in_use},
+        .good_ms = loop_wall_ms(),
+        .was_good = true,
+    };
     metrics_register(results, RESULTS);
     for (size_t i = 0; i < ARRAY_LEN(states); i++)
         states[i].context = r;

@@ -61,18 +61,25 @@ static void stop(struct server *s)
 /* One line, on stdout, for people and for scripts that wait for it. */
 static void print_ready(struct server *s)
 {
+    const struct config *config = s->now->config;
     char address[ADDRESS_BYTES];
 
     printf("millrace ready");
-    for (size_t i = 0; i < s->now->config->listener_count; i++) {
-        mqtt_adapter_name(s->mqtt, i, address, sizeof address);
-        printf(" mqtt=%s", address);
-    }
+    for (size_t i = 0; i < config->listener_count; i++)
+        if (config->listeners[i].mqtt.host.n) {
+            mqtt_adapter_name(s->mqtt, i, address, sizeof address);
+            printf(" mqtt=%s", address);
+        }
+    for (size_t i = 0; i < config->listener_count; i++)
+        if (config->listeners[i].http.host.n) {
+            http_adapter_name(s->http, i, address, sizeof address);
+            printf(" http=%s", address);
+        }
     if (s->admin) {
         admin_name(s->admin, address, sizeof address);
         printf(" admin=%s", address);
     }
-    printf(" kafka=%.*s%s\n", STR_ARG(kafka_bootstrap(s->kafka)), s->now->config->kafka.is_embedded ? " (embedded)" : "");
+    printf(" kafka=%.*s%s\n", STR_ARG(kafka_bootstrap(s->kafka)), config->kafka.is_embedded ? " (embedded)" : "");
     fflush(stdout);
 }
 
@@ -92,10 +99,18 @@ static void on_topics(struct mail *m)
     mqtt_adapter_start(s->mqtt, &s->mqtt_started, &s->loop.mailbox);
 }
 
-/* Only now: whoever has read the line may connect at once. */
 static void on_mqtt_started(struct mail *m)
 {
     struct server *s = CONTAINER_OF(m, struct server, mqtt_started);
+
+    if (s->state == SERVER_STARTING)
+        http_adapter_start(s->http, &s->http_started, &s->loop.mailbox);
+}
+
+/* Only now: whoever has read the line may connect at once. */
+static void on_http_started(struct mail *m)
+{
+    struct server *s = CONTAINER_OF(m, struct server, http_started);
 
     if (s->state != SERVER_STARTING)
         return;
@@ -114,18 +129,27 @@ static void drain_kafka(struct server *s, uint32_t limit_ms)
     kafka_drain(s->kafka, &s->kafka_drain, limit_ms);
 }
 
-static void on_mqtt_drained(struct mail *m)
+static void note_drained(struct server *s)
 {
-    struct server *s = CONTAINER_OF(m, struct server, mqtt_drained);
-
-    s->is_mqtt_drained = true;
+    if (--s->n_undrained)
+        return;
     if (s->is_kafka_draining)
         stop(s);
     else
         drain_kafka(s, (uint32_t)s->now->config->drain_timeout_ms); /* QoS 0 has nobody waiting, yet is in Kafka's hands */
 }
 
-/* With the time up, what still waits is answered as not stored; its connections close by that and the adapter is drained. */
+static void on_mqtt_drained(struct mail *m)
+{
+    note_drained(CONTAINER_OF(m, struct server, mqtt_drained));
+}
+
+static void on_http_drained(struct mail *m)
+{
+    note_drained(CONTAINER_OF(m, struct server, http_drained));
+}
+
+/* With the time up, what still waits is answered as not stored; its connections close by that and the adapters are drained. */
 static void on_drain_timeout(struct timer *t)
 {
     struct server *s = CONTAINER_OF(t, struct server, drain_timer);
@@ -140,7 +164,7 @@ static void on_kafka_drained(struct mail *m)
 
     if (s->kafka_drain.given_up)
         LOG_WARN(LOG_MAIN, "drain.given_up", F_INT("records", s->kafka_drain.given_up));
-    if (s->is_mqtt_drained)
+    if (s->n_undrained == 0)
         stop(s);
 }
 
@@ -155,7 +179,9 @@ void server_drain(struct server *s)
     reload_end(&s->reload);
     server_feed_drain(&s->feed);
     wheel_start(&s->loop.wheel, &s->drain_timer, s->now->config->drain_timeout_ms);
+    s->n_undrained = 2;
     mqtt_adapter_drain(s->mqtt, &s->mqtt_drained, &s->loop.mailbox);
+    http_adapter_drain(s->http, &s->http_drained, &s->loop.mailbox);
 }
 
 static void on_signal(struct io *io, uint32_t events)
@@ -227,9 +253,16 @@ static err open_adapters(struct server *s, struct errinfo *ei)
         .sink = kafka_sink(s->kafka),
         .generation = s->now,
     };
+    struct http_adapter_settings http_settings = {
+        .workers = &s->workers,
+        .sink = kafka_sink(s->kafka),
+        .generation = s->now,
+    };
     struct admin_probes probes = {.readiness = readiness, .context = s, .workers = &s->workers};
     err e = mqtt_adapter_open(&settings, &s->mqtt, ei);
 
+    if (e == E_OK)
+        e = http_adapter_open(&http_settings, &s->http, ei);
     if (e == E_OK && s->now->config->admin_listen.host.n)
         e = admin_open(&s->loop, s->now->config->admin_listen.text, &probes, &s->admin, ei);
     return e;
@@ -245,6 +278,8 @@ err server_init(struct server *s, const struct server_start *start, struct errin
         .drain_timer = {.on_timer = on_drain_timeout},
         .mqtt_started = {.on_mail = on_mqtt_started},
         .mqtt_drained = {.on_mail = on_mqtt_drained},
+        .http_started = {.on_mail = on_http_started},
+        .http_drained = {.on_mail = on_http_drained},
         .kafka_drain = {.mail = {.on_mail = on_kafka_drained}, .home = &s->loop.mailbox},
     };
     raise_descriptor_limit();
@@ -286,6 +321,7 @@ void server_fini(struct server *s)
         kafka_stop(s->kafka); /* before the workers: its answers go to their mailboxes */
     if (s->workers_run)
         workers_stop(&s->workers);
+    http_adapter_free(s->http);
     mqtt_adapter_free(s->mqtt);
     server_feed_free(&s->feed);
     kafka_free(s->kafka);

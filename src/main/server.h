@@ -7,6 +7,7 @@
 
 #include <signal.h>
 
+#include "adapter/http/http_adapter.h"
 #include "adapter/mqtt/mqtt_adapter.h"
 #include "admin/admin.h"
 #include "kafka/kafka.h"
@@ -24,18 +25,20 @@ struct server {
     struct kafka *kafka;
     struct workers workers;
     struct mqtt_adapter *mqtt;
+    struct http_adapter *http;
     struct server_feed feed;
     struct admin *admin;
     struct io signals;
     sigset_t old_mask;
     struct timer drain_timer;
-    struct mail mqtt_started, mqtt_drained;
+    struct mail mqtt_started, mqtt_drained, http_started, http_drained;
+    unsigned n_undrained; /* adapters */
     struct kafka_drain kafka_drain;
     struct server_topics *topics; /* of the start */
     struct reload reload;
     enum server_state state;
     bool workers_run;
-    bool is_mqtt_drained, is_kafka_draining;
+    bool is_kafka_draining;
     int status; /* of the process */
 };
 

@@ -30,7 +30,8 @@ def binary():
 def serve(*settings):
     """Runs the server and gives its (host, port). At the end it must stop by SIGTERM with status 0."""
     with tempfile.TemporaryDirectory(prefix="millrace-") as data:
-        command = [binary(), "serve", "--dev", "--mqtt", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--data", data]
+        command = [binary(), "serve", "--dev", "--mqtt", "127.0.0.1:0",
+                   "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--data", data]
         for setting in (*SETTINGS, *settings):
             command += ["--set", setting]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)

@@ -114,4 +114,5 @@ def serve(tmp_path, request):
 @pytest.fixture
 def dev(serve, tmp_path):
     """A server in development mode."""
-    return serve(arguments=["--dev", "--mqtt", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--data", tmp_path / "data"])
+    return serve(arguments=["--dev", "--mqtt", "127.0.0.1:0",
+                            "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--data", tmp_path / "data"])

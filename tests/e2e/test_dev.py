@@ -115,7 +115,8 @@ def test_mosquitto_clients_are_served(dev):
 
 
 def test_a_real_cluster_takes_the_place_of_the_embedded_one(serve, kafka, tmp_path):
-    server = serve(arguments=["--dev", "--mqtt", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--data", tmp_path / "data",
+    server = serve(arguments=["--dev", "--mqtt", "127.0.0.1:0",
+                              "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--data", tmp_path / "data",
                               "--kafka", kafka.bootstrap])
     assert not server.is_embedded and server.kafka == kafka.bootstrap
     before = len(kafka.records("hono.telemetry.demo"))

@@ -146,9 +146,10 @@ def test_port_in_use_is_told(serve, make_config, kafka, tmp_path):
     config = make_config(kafka.bootstrap)
     server = serve(config)
     mqtt, admin = "{}:{}".format(*server.mqtt), server.admin
-    for taken in ({"mqtt": mqtt}, {"admin": admin}):
-        done = run_command("serve", "--dev", "--data", tmp_path / "other", "--mqtt", taken.get("mqtt", "127.0.0.1:0"),
-                           "--admin", taken.get("admin", "127.0.0.1:0"))
+    for taken in ({"mqtt": mqtt}, {"http": mqtt}, {"admin": admin}):
+        flags = {"mqtt": "127.0.0.1:0", "http": "127.0.0.1:0", "admin": "127.0.0.1:0"} | taken
+        done = run_command("serve", "--dev", "--data", tmp_path / "other",
+                           *(word for name, address in flags.items() for word in (f"--{name}", address)))
         assert done.returncode == 1 and "Address already in use" in done.stderr, f"{taken}: {done}"
         assert "ready" not in done.stdout
         assert next(iter(taken.values())) in done.stderr

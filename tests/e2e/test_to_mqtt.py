@@ -419,7 +419,8 @@ def test_a_topic_made_anew_is_read_from_its_beginning(feed, kafka, topic, device
 
 def test_development_mode_has_it_too(serve, tmp_path, device):
     rule = '{topic: orders, key: "^(?<d>[^.]+)[.]", mqtt: "in/{d}", from: earliest}'
-    server = serve(arguments=["--dev", "--mqtt", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--data", tmp_path / "data",
+    server = serve(arguments=["--dev", "--mqtt", "127.0.0.1:0",
+                              "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--data", tmp_path / "data",
                               "--set", f"to_mqtt=[{rule}]"])
     client = device(server, "in/+")
     put(server.kafka, "orders", ("d1.x", "1"))

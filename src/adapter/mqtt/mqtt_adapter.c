@@ -25,8 +25,11 @@ static err bind_listener(struct mqtt_adapter *a, size_t index, struct errinfo *e
     struct sockaddr_storage address;
     socklen_t size;
     struct errinfo why = {0};
-    err e = listener_parse(config->mqtt.text, &address, &size, &why);
+    err e;
 
+    if (!config->mqtt.host.n)
+        return E_OK; /* another adapter's */
+    e = listener_parse(config->mqtt.text, &address, &size, &why);
     for (unsigned i = 0; i < a->n_workers && e == E_OK; i++) {
         struct mqtt_worker *mw = &a->workers[i];
         struct listener *ln = &mw->listeners[index].listener;

@@ -21,7 +21,7 @@ struct mqtt_adapter_settings {
     struct generation *generation; /* to begin with; references are taken */
 };
 
-/* Binds every listener of the configuration on every worker and sets up broker and connections; nothing is accepted yet. Before
+/* Binds every MQTT listener of the configuration on every worker and sets up broker and connections; nothing is accepted yet. Before
  * the workers' threads start. E_BUSY: an address is in use; E_INVAL, E_IO: otherwise; `ei` names the listener. */
 MUST_USE err mqtt_adapter_open(const struct mqtt_adapter_settings *settings, struct mqtt_adapter **out_adapter,
                                struct errinfo *ei);

@@ -31,6 +31,7 @@ static const struct {
     {201, "Created"},
     {202, "Accepted"},
     {204, "No Content"},
+    {207, "Multi-Status"},
     {206, "Partial Content"},
     {301, "Moved Permanently"},
     {302, "Found"},

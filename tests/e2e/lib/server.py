@@ -14,7 +14,8 @@ from lib.wait import HANG_S, Deadline, is_readable
 ROOT = Path(__file__).resolve().parents[3]
 MILLRACE = os.environ.get("MILLRACE", str(ROOT / "build" / "millrace"))
 
-READY = re.compile(r"millrace ready(?P<mqtt>( mqtt=\S+)*)( admin=(?P<admin>\S+))? kafka=(?P<kafka>\S+)(?P<embedded> \(embedded\))?$")
+READY = re.compile(r"millrace ready(?P<mqtt>( mqtt=\S+)*)(?P<http>( http=\S+)*)( admin=(?P<admin>\S+))? kafka=(?P<kafka>\S+)"
+                   r"(?P<embedded> \(embedded\))?$")
 SAMPLE = re.compile(r"(?P<name>\w+)(\{(?P<labels>.*)\})? (?P<value>\S+)$")
 
 
@@ -82,7 +83,8 @@ class Server:
         self.pid = self.process.pid
         self.output = b""
         self.mqtt_all = []
-        self.mqtt = self.admin = self.kafka = None
+        self.http_all = []
+        self.mqtt = self.http = self.admin = self.kafka = None
 
     def log(self):
         return self.log_path.read_text(errors="replace")
@@ -102,6 +104,8 @@ class Server:
         assert match, f"not a ready line: {line}"
         self.mqtt_all = [address(word.partition("=")[2]) for word in match["mqtt"].split()]
         self.mqtt = self.mqtt_all[0] if self.mqtt_all else None
+        self.http_all = [address(word.partition("=")[2]) for word in match["http"].split()]
+        self.http = self.http_all[0] if self.http_all else None
         self.admin = match["admin"]
         self.kafka = match["kafka"]
         self.is_embedded = bool(match["embedded"])

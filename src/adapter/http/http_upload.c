@@ -1,0 +1,444 @@
+#include "adapter/http/http_upload.h"
+
+#include <assert.h>
+
+#include "adapter/device_upload.h"
+#include "adapter/http/http_answer.h"
+#include "adapter/http/http_batch.h"
+#include "adapter/http/http_login.h"
+#include "base/check.h"
+#include "base/log.h"
+
+/* One message. */
+struct item {
+    struct delivery delivery;
+    struct upload *upload;
+    struct str text;
+    const char *why; /* it was refused, in words */
+    uint16_t status; /* 0: not decided yet */
+    bool is_counted; /* the ledger knows its end */
+    bool is_in_flight;
+};
+
+struct upload {
+    struct http_edge *edge;
+    struct http_exchange *x; /* NULL: answered */
+    struct principal principal;
+    struct timer limit;
+    struct list link; /* in edge->waiting */
+    struct http_intake intake;
+    size_t n, next; /* items, and the first that was not submitted yet */
+    size_t n_undecided, n_in_flight;
+    struct item items[];
+};
+
+static const struct config_http *http_config(const struct http_edge *edge)
+{
+    return &http_edge_config(edge)->http;
+}
+
+static enum ledger_route route_of(const struct upload *u)
+{
+    return device_upload_route(u->intake.endpoint);
+}
+
+/* --- the end of a message --- */
+
+static void decide(struct item *item, uint16_t status, const char *why)
+{
+    if (item->status == 0)
+        item->upload->n_undecided--;
+    item->status = status;
+    item->why = why;
+}
+
+static void count_end(struct item *item, bool is_stored, enum ledger_refusal why, unsigned qos)
+{
+    enum ledger_route route = route_of(item->upload);
+
+    item->is_counted = true;
+    ledger_count_waiting(route, -1);
+    if (is_stored)
+        ledger_count_acknowledged(route);
+    else
+        ledger_count_refused(route, why, qos);
+}
+
+/* The sender is told, so it is never a mere drop. */
+static void refuse_item(struct item *item, enum ledger_refusal why, const char *text)
+{
+    count_end(item, false, why, 1);
+    decide(item, http_answer_status(why), text ? text : http_answer_text(why));
+    LOG_DEBUG(LOG_HTTP, "upload.refused", F_TEXT("reason", ledger_refusal_name(why)), F_INT("status", item->status));
+}
+
+/* --- the answer --- */
+
+/* [{"status":202},{"status":403,"error":"..."}] */
+static err write_results(const struct upload *u, struct buf *to, bool *out_is_good, bool *out_is_retriable)
+{
+    *out_is_good = true;
+    *out_is_retriable = false;
+    for (size_t i = 0; i < u->n; i++) {
+        const struct item *item = &u->items[i];
+        err e = buf_printf(to, MEM_ADAPTER, "%s{\"status\":%u", i ? "," : "[", item->status);
+
+        /* The words are constants of ours that need no escapes. */
+        if (e == E_OK && item->why)
+            e = buf_printf(to, MEM_ADAPTER, ",\"error\":\"%s\"", item->why);
+        if (e == E_OK)
+            e = buf_append(to, MEM_ADAPTER, STR("}"));
+        if (e != E_OK)
+            return e;
+        *out_is_good &= item->status == 202;
+        *out_is_retriable |= item->status == 503;
+    }
+    return buf_append(to, MEM_ADAPTER, STR("]\n"));
+}
+
+static void answer_batch(const struct upload *u)
+{
+    const struct config_http *config = http_config(u->edge);
+    struct buf text = {0};
+    bool is_good, is_retriable;
+
+    if (write_results(u, &text, &is_good, &is_retriable) == E_OK)
+        http_answer_json(u->x, config, is_good ? 202 : 207, buf_str(&text), is_retriable);
+    else
+        http_answer_refuse(u->x, config, 503, "no memory for the answer");
+    buf_free(&text, MEM_ADAPTER);
+}
+
+static void answer(struct upload *u)
+{
+    const struct item *item = &u->items[0];
+
+    wheel_stop(&u->limit);
+    principal_release(&u->principal);
+    if (u->intake.form != HTTP_INTAKE_SINGLE)
+        answer_batch(u);
+    else if (item->status == 202)
+        http_answer_accept(u->x, http_config(u->edge));
+    else
+        http_answer_refuse(u->x, http_config(u->edge), item->status, item->why);
+    u->x = NULL;
+}
+
+/* Answers when all is decided, and frees when all has come back. */
+static void settle(struct upload *u)
+{
+    if (u->x && u->n_undecided == 0)
+        answer(u);
+    if (!u->x && u->n_in_flight == 0)
+        mem_free(MEM_ADAPTER, u);
+}
+
+static void on_delivery(struct mail *m)
+{
+    struct item *item = CONTAINER_OF(m, struct item, delivery.mail);
+    struct upload *u = item->upload;
+    bool is_stored = item->delivery.outcome == OUTCOME_STORED;
+    enum ledger_refusal why = is_stored ? LEDGER_REFUSED_FAILED : device_upload_refusal(item->delivery.outcome);
+
+    u->n_in_flight--;
+    item->is_in_flight = false;
+    if (item->is_counted) {
+        http_edge_count(HTTP_EDGE_LATE, is_stored);
+    } else {
+        count_end(item, is_stored, why, u->intake.qos);
+        if (item->status == 0)
+            decide(item, is_stored ? 202 : http_answer_status(why), is_stored ? NULL : http_answer_text(why));
+    }
+    settle(u);
+}
+
+static void give_up(struct upload *u)
+{
+    list_remove(&u->link);
+    for (size_t i = 0; i < u->n; i++) {
+        if (u->items[i].status)
+            continue;
+        http_edge_count(HTTP_EDGE_TIMEOUTS, 1);
+        refuse_item(&u->items[i], u->items[i].is_in_flight ? LEDGER_REFUSED_UNAVAILABLE : LEDGER_REFUSED_OVERLOADED, NULL);
+    }
+    settle(u);
+}
+
+static void on_limit(struct timer *t)
+{
+    give_up(CONTAINER_OF(t, struct upload, limit));
+}
+
+void http_upload_give_up(struct list *link)
+{
+    give_up(CONTAINER_OF(link, struct upload, link));
+}
+
+/* --- a message to the sink --- */
+
+/* The record of an item. False: it was refused. */
+static bool prepare(struct item *item, struct device_record *out_record)
+{
+    struct upload *u = item->upload;
+    const struct http_intake *in = &u->intake;
+    struct generation *generation = u->edge->generation;
+    char device[HTTP_BATCH_DEVICE_BYTES];
+    struct device_upload upload = {
+        .config = generation->config,
+        .registry = generation->registry,
+        .principal = &u->principal,
+        .adapter = CONFIG_ADAPTER_HTTP,
+        .endpoint = in->endpoint,
+        .tenant = in->tenant,
+        .device = in->device,
+        .address = in->address,
+        .payload = item->text,
+        .content_type = in->content_type,
+        .trace = in->trace,
+        .bag = &in->bag,
+        .qos = in->qos,
+        .admits_strangers = true,
+    };
+    const char *fault = http_batch_fault(in->form, item->text);
+    enum ledger_refusal why;
+
+    if (!fault && in->form != HTTP_INTAKE_SINGLE && !http_batch_device(item->text, in->pointer, device, &upload.device))
+        fault = "what device-pointer leads to is no device id";
+    if (fault) {
+        refuse_item(item, LEDGER_REFUSED_PAYLOAD_FORMAT, fault);
+        return false;
+    }
+    if (device_upload_prepare(&upload, DEVICE_FAULT_NONE, out_record, &why)) {
+        out_record->record.topic = tenant_topics_find(&u->edge->tenant_topics, u->principal.tenant->id, in->endpoint);
+        return true;
+    }
+    refuse_item(item, why, upload.text);
+    return false;
+}
+
+/* False: no room. Nothing has happened then, and the message can wait. */
+static bool submit(struct item *item)
+{
+    struct upload *u = item->upload;
+    struct device_record record;
+    err e;
+
+    if (!prepare(item, &record))
+        return true;
+    item->delivery = (struct delivery){.mail = {.on_mail = on_delivery}, .home = &u->edge->worker->loop.mailbox};
+    e = sink_submit(u->edge->adapter->settings.sink, &record.record, &item->delivery);
+    if (e == E_OK) {
+        item->is_in_flight = true;
+        u->n_in_flight++;
+        if (u->intake.qos == 0)
+            decide(item, 202, NULL);
+    } else if (e != E_AGAIN) {
+        refuse_item(item, device_upload_refusal(item->delivery.outcome), NULL);
+    } else if (u->intake.qos == 0) {
+        refuse_item(item, LEDGER_REFUSED_OVERLOADED, NULL);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* Submits what is left. False: not all found room. */
+static bool advance(struct upload *u)
+{
+    while (u->next < u->n && submit(&u->items[u->next]))
+        u->next++;
+    return u->next == u->n;
+}
+
+bool http_upload_resume(struct list *link)
+{
+    struct upload *u = CONTAINER_OF(link, struct upload, link);
+
+    if (!advance(u))
+        return false;
+    list_remove(&u->link);
+    settle(u);
+    return true;
+}
+
+/* --- the request --- */
+
+static uint64_t limit_ms(const struct config *config)
+{
+    uint64_t limit = config->http.request_timeout_ms, kafka = config->hono_delivery_timeout_ms;
+
+    return kafka && kafka < limit ? kafka : limit;
+}
+
+/* Whoever waits for room is served first. */
+static void begin(struct upload *u)
+{
+    struct http_edge *edge = u->edge;
+    bool is_queued = u->intake.qos && !list_is_empty(&edge->waiting);
+
+    for (size_t i = 0; i < u->n; i++) {
+        ledger_count_in(route_of(u));
+        ledger_count_waiting(route_of(u), 1);
+    }
+    if (is_queued || !advance(u)) {
+        http_edge_count(HTTP_EDGE_WAITS, 1);
+        list_push(&edge->waiting, &u->link);
+        sink_wait(edge->adapter->settings.sink, &edge->room);
+    }
+    if (u->n_undecided)
+        wheel_start(&edge->worker->loop.wheel, &u->limit, limit_ms(http_edge_config(edge)));
+    settle(u);
+}
+
+/* How many items a body has; 0: `*out_status` and `*out_text` say why it is not taken. */
+static size_t count_items(const struct http_intake *in, struct str body, uint16_t *out_status, const char **out_text)
+{
+    bool is_first = true;
+    struct str item;
+    size_t n = 0;
+    err e;
+
+    while ((e = http_batch_next(in->form, &body, &is_first, &item)) == E_OK && n <= HTTP_BATCH_MAX_ITEMS)
+        n++;
+    *out_status = n > HTTP_BATCH_MAX_ITEMS ? 413 : 400;
+    if (n > HTTP_BATCH_MAX_ITEMS)
+        *out_text = "a batch has at most 1000 messages";
+    else if (e == E_INVAL)
+        *out_text = "the body is no JSON array";
+    else
+        *out_text = "the batch is empty";
+    return n <= HTTP_BATCH_MAX_ITEMS && e == E_CLOSED ? n : 0;
+}
+
+/* A request that is refused as a whole is one message in the ledger. */
+static void refuse_request(struct http_edge *edge, struct http_exchange *x, enum device_endpoint endpoint, uint16_t status,
+                           const char *text)
+{
+    static const struct {
+        uint16_t status;
+        enum ledger_refusal why;
+    } rows[] = {{400, LEDGER_REFUSED_BAD_REQUEST},
+                {404, LEDGER_REFUSED_NOT_FOUND},
+                {413, LEDGER_REFUSED_TOO_LARGE},
+                {503, LEDGER_REFUSED_NO_MEMORY}};
+    enum ledger_refusal why = LEDGER_REFUSED_FAILED;
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        if (rows[i].status == status)
+            why = rows[i].why;
+    ledger_count_in(device_upload_route(endpoint));
+    ledger_count_refused(device_upload_route(endpoint), why, 1);
+    http_answer_refuse(x, http_config(edge), status, text);
+}
+
+static struct upload *upload_new(struct http_edge *edge, struct http_exchange *x, size_t n)
+{
+    struct upload *u = mem_try_alloc(MEM_ADAPTER, sizeof *u + n * sizeof *u->items);
+
+    if (!u)
+        return NULL;
+    *u = (struct upload){.edge = edge, .x = x, .limit = {.on_timer = on_limit}, .n = n, .n_undecided = n};
+    memset(u->items, 0, n * sizeof *u->items);
+    for (size_t i = 0; i < n; i++)
+        u->items[i].upload = u;
+    return u;
+}
+
+/* Reads the request once more, in its place: the intake points into itself. */
+static void fill(struct upload *u, const struct principal *who)
+{
+    struct str body = u->x->request.body;
+    const char *text;
+    bool is_first = true;
+    uint16_t status = http_intake_read(&u->x->request, &u->intake, &text);
+
+    ASSERT(status == 0); /* as before */
+    u->principal = *who;
+    for (size_t i = 0; i < u->n; i++)
+        ASSERT(http_batch_next(u->intake.form, &body, &is_first, &u->items[i].text) == E_OK);
+}
+
+/* 0, or why a sender like this may not send such a request. */
+static uint16_t check_sender(const struct principal *who, const struct http_intake *in, const char **out_text)
+{
+    *out_text = "credentials are missing or wrong";
+    if (!who->device && in->device.n == 0)
+        return 401;
+    *out_text = "expected /<endpoint>/<tenant>/<device>";
+    return !who->device && in->tenant.n == 0 ? 404 : 0;
+}
+
+/* Begins an upload, which has the principal then; or says what to answer. */
+static uint16_t take(struct http_edge *edge, struct http_exchange *x, const struct principal *who, const char **out_text)
+{
+    struct http_intake in;
+    struct upload *u;
+    uint16_t status = http_intake_read(&x->request, &in, out_text);
+    size_t n;
+
+    if (status == 0)
+        status = check_sender(who, &in, out_text);
+    if (status)
+        return status;
+    n = count_items(&in, x->request.body, &status, out_text);
+    if (n == 0)
+        return status;
+    u = upload_new(edge, x, n);
+    *out_text = http_answer_text(LEDGER_REFUSED_NO_MEMORY);
+    if (!u)
+        return 503;
+    fill(u, who);
+    begin(u);
+    return 0;
+}
+
+static void on_upload(struct http_exchange *x, void *context)
+{
+    struct http_edge_listener *listener = context;
+    struct http_edge *edge = listener->edge;
+    struct principal who = {0};
+    const char *text = NULL;
+    uint16_t status = http_login_check(listener, &x->request, &who, &text);
+
+    if (status) {
+        http_answer_refuse(x, http_config(edge), status, text);
+        return;
+    }
+    status = take(edge, x, &who, &text);
+    if (status == 0)
+        return;
+    principal_release(&who);
+    if (status == 401)
+        http_answer_refuse(x, http_config(edge), status, text);
+    else
+        refuse_request(edge, x, http_intake_endpoint(x->request.path), status, text);
+}
+
+static void on_options(struct http_exchange *x, void *context)
+{
+    const struct http_edge_listener *listener = context;
+
+    http_answer_options(x, http_config(listener->edge), http_intake_endpoint(x->request.path),
+                        memchr(x->request.path.p + 1, '/', x->request.path.n - 1) != NULL);
+}
+
+size_t http_upload_write_routes(struct http_edge_listener *listener)
+{
+    static const struct http_route routes[] = {
+        {.method = HTTP_METHOD_POST, .pattern = "/telemetry", .handler = on_upload},
+        {.method = HTTP_METHOD_POST, .pattern = "/event", .handler = on_upload},
+        {.method = HTTP_METHOD_PUT, .pattern = "/telemetry/*", .handler = on_upload},
+        {.method = HTTP_METHOD_PUT, .pattern = "/event/*", .handler = on_upload},
+        {.method = HTTP_METHOD_OPTIONS, .pattern = "/telemetry", .handler = on_options},
+        {.method = HTTP_METHOD_OPTIONS, .pattern = "/event", .handler = on_options},
+        {.method = HTTP_METHOD_OPTIONS, .pattern = "/telemetry/*", .handler = on_options},
+        {.method = HTTP_METHOD_OPTIONS, .pattern = "/event/*", .handler = on_options},
+    };
+
+    static_assert(ARRAY_LEN(routes) <= HTTP_EDGE_ROUTES, "the table fits");
+    for (size_t i = 0; i < ARRAY_LEN(routes); i++) {
+        listener->routes[i] = routes[i];
+        listener->routes[i].context = listener;
+    }
+    return ARRAY_LEN(routes);
+}
