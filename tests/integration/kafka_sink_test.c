@@ -205,6 +205,7 @@ static void without_room_nothing_happens_until_the_waiter_is_told(void **state)
     struct kafka_settings settings = {.max_inflight_bytes = 4096};
     struct rig r;
     struct record record = {.key = STR("k"), .value = STR("0123456789")};
+    int64_t refused = metric_value(&kafka_metrics_counters[KAFKA_COUNTER_NO_ROOM]);
     size_t n = 0;
 
     (void)state;
@@ -215,6 +216,7 @@ static void without_room_nothing_happens_until_the_waiter_is_told(void **state)
         n++;
     assert_in_range(n, 10, 20);
     assert_int_equal(rig_submit(&r, n, &record), E_AGAIN);
+    assert_int_equal(metric_value(&kafka_metrics_counters[KAFKA_COUNTER_NO_ROOM]), refused + 2);
     assert_int_equal(kafka_inflight_records(r.k), n);
     sink_wait(kafka_sink(r.k), &r.waiter);
     sink_wait(kafka_sink(r.k), &r.waiter);
