@@ -598,6 +598,36 @@ static void a_subscribe_with_a_user_property_alone_gives_no_identifier(void **st
     mqtt_peer_close(&p);
 }
 
+/* What a client may not publish it may not leave behind either. Bridges say there that they are gone. */
+static void a_will_for_the_servers_own_topics_is_refused(void **state)
+{
+    static const struct {
+        uint8_t version;
+        const char *topic, *answer;
+    } rows[] = {
+        {4, "$SYS/broker/version", "20 02 00 05"},
+        {5, "$SYS/broker/version", "20 03 00 87 00"},
+        {5, "$share/g/a", "20 03 00 87 00"},
+    };
+    struct mqtt_peer p;
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct buf all = {0};
+
+        mqtt_rig_accept(&r, 0, &p);
+        mqtt_peer_put_connect(&all, &(struct mqtt_peer_connect){.version = rows[i].version, .id = "c", .will = rows[i].topic});
+        mqtt_peer_send_bytes(&p, buf_str(&all));
+        buf_free(&all, MEM_TEST);
+        mqtt_peer_expect(&p, rows[i].answer);
+        mqtt_peer_expect_end(&p);
+    }
+    mqtt_rig_accept(&r, 0, &p);
+    mqtt_peer_connect(&p, &(struct mqtt_peer_connect){.version = 4, .id = "c", .will = "$SYS/broker/connection/b/state"},
+                      false);
+    mqtt_peer_close(&p);
+}
+
 static void a_will_is_published_and_one_for_kafka_too(void **state)
 {
     struct mqtt_peer watcher, dying, device;
@@ -711,6 +741,7 @@ int main(void)
         TEST(a_subscription_finds_a_retained_message_acknowledged_before_it),
         TEST(a_client_that_goes_at_the_barrier_is_forgotten),
         TEST(a_subscribe_with_a_user_property_alone_gives_no_identifier),
+        TEST(a_will_for_the_servers_own_topics_is_refused),
         TEST(a_will_is_published_and_one_for_kafka_too),
         TEST(any_one_allocation_may_fail),
         TEST(any_one_allocation_of_a_connect_may_fail),

@@ -7,6 +7,7 @@
 #include "adapter/mqtt/mqtt_events.h"
 #include "adapter/mqtt/mqtt_handlers.h"
 #include "adapter/mqtt/mqtt_metrics.h"
+#include "adapter/mqtt/mqtt_publish_in.h"
 #include "base/check.h"
 #include "base/log.h"
 #include "core/message.h"
@@ -82,6 +83,8 @@ static enum mqtt_reason check(const struct mqtt_conn *c, const struct mqtt_conne
         return MQTT_REASON_BAD_AUTHENTICATION_METHOD; /* none is offered yet (section 4.12) */
     if (connect->has_will && connect->will.topic_levels > limits->topic_levels)
         return MQTT_REASON_TOPIC_NAME_INVALID;
+    if (connect->has_will && mqtt_publish_in_is_reserved(connect->will.topic))
+        return MQTT_REASON_NOT_AUTHORIZED; /* as a PUBLISH there */
     if (limits->max_connections && atomic_load(&c->mw->adapter->n_connections) > limits->max_connections)
         return MQTT_REASON_SERVER_BUSY;
     return MQTT_REASON_SUCCESS;

@@ -71,5 +71,5 @@ void mqtt_pending_refuse_place(struct mqtt_conn *c, struct mqtt_pending *p, enum
 /* The connection goes: its places stand alone from now on. */
 void mqtt_pending_orphan(struct mqtt_conn *c);
 
-/* The reason code of a refusal in PUBACK, PUBREC and DISCONNECT (design/findings: Producing). */
+/* The reason code of a refusal in PUBACK, PUBREC and DISCONNECT (docs/wire/mqtt.md). */
 enum mqtt_reason mqtt_pending_reason(enum ledger_refusal why);
