@@ -85,7 +85,7 @@ static inline uint64_t feed_now_ms(const struct feed_worker *fw)
     return fw->worker->loop.now_ms;
 }
 
-/* --- feed.c --- */
+/* --- feed_publish.c --- */
 
 /* What became of a try to publish. */
 enum feed_try {
@@ -96,6 +96,19 @@ enum feed_try {
 };
 
 enum feed_try feed_publish(struct feed_record *fr);
+
+/* A new record on its way. */
+void feed_submit(struct feed_record *fr);
+
+/* The tracker's mail, and the worker's timer for what stalled. */
+void feed_on_tracker(struct mail *m);
+void feed_on_stall_timer(struct timer *t);
+
+/* Lets the source have the record; what becomes of its message is another matter. Once more is a no-op. */
+void feed_settle(struct feed_record *fr);
+
+/* Without counting and settling. */
+void feed_free_record(struct feed_record *fr);
 
 /* Nothing more comes of the record: it is counted, settled, and gone. */
 void feed_finish(struct feed_record *fr, enum feed_metric what);

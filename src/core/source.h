@@ -56,6 +56,8 @@ struct source_reader {
     /* Which interest a topic (without prefix) belongs to, -1: none. Called by a thread of the source's own: must not touch
      * what others change. */
     int (*interest)(void *context, struct str topic);
+    /* What an interest is called, for people: all those from 0 on; empty past the last one. By the same thread. */
+    struct str (*name)(void *context, int interest);
     /* Where an interest begins that is met for the first time: at the end of what is there, or at its beginning. Topics and
      * partitions that appear later always begin at their beginning. By the same thread. */
     bool (*begins_at_end)(void *context, int interest);

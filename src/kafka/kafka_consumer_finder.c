@@ -263,6 +263,32 @@ static rd_kafka_resp_err_t begin_new(struct kafka_finder *f, struct kafka_found 
 
 /* --- rounds --- */
 
+static bool is_found(const struct kafka_found *list, int interest)
+{
+    while (list && list->interest != interest)
+        list = list->next;
+    return list != NULL;
+}
+
+static bool is_named_before(const struct source_reader *reader, int interest)
+{
+    for (int i = 0; i < interest; i++)
+        if (str_equal(reader->name(reader->context, i), reader->name(reader->context, interest)))
+            return true;
+    return false;
+}
+
+/* A name that is misspelt, or a topic that the cluster does not let us see, would else never be noticed. */
+static void tell_missing(const struct kafka_finder *f, const struct kafka_found *list)
+{
+    const struct source_reader *reader = f->c->reader;
+
+    for (int i = 0; reader->name(reader->context, i).n > 0; i++)
+        if (!is_found(list, i) && !is_named_before(reader, i))
+            LOG_WARN(LOG_KAFKA, "consumer.no_topic", F_STR("topic", reader->name(reader->context, i)),
+                     F_TEXT("why", "there is none yet, or it may not be seen"));
+}
+
 /* True: everything there is has been found. */
 static bool look(struct kafka_finder *f)
 {
@@ -281,6 +307,8 @@ static bool look(struct kafka_finder *f)
         free_all(list);
         return false;
     }
+    if (!f->is_first_done)
+        tell_missing(f, list);
     f->is_first_done = true;
     for (const struct kafka_found *found = list; found; found = found->next)
         remember(f, found);

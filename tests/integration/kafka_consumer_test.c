@@ -3,6 +3,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "integration/kafka_rig.h"
 #include "kafka/kafka_consumer_metrics.h"
@@ -41,6 +43,12 @@ static int interest(void *context, struct str topic)
     if (b.topic[n - 1] == '*')
         return str_starts_with(topic, (struct str){b.topic, n - 1}) ? 0 : -1;
     return str_equal(topic, str_from(b.topic)) ? 0 : -1;
+}
+
+static struct str name(void *context, int which)
+{
+    (void)context;
+    return which == 0 ? str_from(b.topic) : (struct str){0};
 }
 
 static bool begins_at_end(void *context, int which)
@@ -112,8 +120,12 @@ static void start(void)
 static void open_bench(const char *topic, size_t n_items)
 {
     b = (struct bench){.topic = topic};
-    b.reader = (struct source_reader){
-        .interest = interest, .begins_at_end = begins_at_end, .home = home, .on_record = on_record, .on_full = on_full};
+    b.reader = (struct source_reader){.interest = interest,
+                                      .name = name,
+                                      .begins_at_end = begins_at_end,
+                                      .home = home,
+                                      .on_record = on_record,
+                                      .on_full = on_full};
     rig_open(&b.rig, plain, n_items);
 }
 
@@ -244,6 +256,35 @@ static void a_new_interest_may_begin_at_the_end_and_loses_nothing_from_then_on(v
     close_bench();
 }
 
+static atomic_uint n_missing;
+
+static void count_missing(enum log_level level, enum log_sub sub, struct log_site *site, const char *event,
+                          const struct log_field *fields, size_t n_fields)
+{
+    (void)level;
+    (void)sub;
+    (void)site;
+    (void)fields;
+    (void)n_fields;
+    if (strcmp(event, "consumer.no_topic") == 0)
+        atomic_fetch_add(&n_missing, 1);
+}
+
+static void a_topic_that_is_not_there_is_told_and_found_when_it_is(void **state)
+{
+    uint64_t since_ms = loop_clock_ms();
+
+    (void)state;
+    log_set_sink(count_missing); /* before any thread runs, and for all tests that follow */
+    open_bench("late", N);
+    start();
+    while (atomic_load(&n_missing) == 0)
+        turn(since_ms, "a word about the topic");
+    produce(rig_topic(&b.rig, "late"), 0, N);
+    wait_records(N);
+    close_bench();
+}
+
 static void a_partition_pauses_when_too_much_is_unsettled(void **state)
 {
     int64_t pauses = metric_value(&kafka_consumer_metrics[KAFKA_CONSUMER_PAUSES]);
@@ -341,6 +382,7 @@ int main(void)
         cmocka_unit_test(records_come_in_order_with_key_value_and_headers),
         cmocka_unit_test(a_restart_brings_only_what_was_not_settled),
         cmocka_unit_test(a_new_interest_may_begin_at_the_end_and_loses_nothing_from_then_on),
+        cmocka_unit_test(a_topic_that_is_not_there_is_told_and_found_when_it_is),
         cmocka_unit_test(a_partition_pauses_when_too_much_is_unsettled),
         cmocka_unit_test(kafka_that_is_away_is_waited_for),
         cmocka_unit_test(a_failed_commit_is_tried_again),
