@@ -36,4 +36,5 @@ struct metric feed_metrics[FEED_METRICS] = {
     [FEED_DROPPED_QUEUE_FULL] = DROPPED("queue_full"),
     [FEED_DROPPED_OUTPUT_FULL] = DROPPED("output_full"),
     [FEED_DROPPED_TOO_LARGE] = DROPPED("too_large"),
+    [FEED_DROPPED_RETAINED_FULL] = DROPPED("retained_full"),
 };

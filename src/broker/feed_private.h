@@ -92,6 +92,7 @@ enum feed_try {
     FEED_TAKEN,    /* some session has it; the record may be gone by now */
     FEED_DECIDING, /* it will be told */
     FEED_NOBODY,   /* nobody is subscribed */
+    FEED_REFUSED,  /* there is no room for one more retained message; the record is gone */
     FEED_STALLED,  /* another worker's mailbox has no room now */
 };
 

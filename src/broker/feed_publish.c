@@ -96,8 +96,15 @@ static enum feed_try on_all_looked(struct feed_record *fr)
 
 enum feed_try feed_publish(struct feed_record *fr)
 {
+    err e;
+
     tracker_start(&fr->tracker, fr->ack_timeout_ms);
-    if (broker_publish_tracked(fr->fw->shard, fr->message, &fr->tracker) != E_OK)
+    e = broker_publish_tracked(fr->fw->shard, fr->message, &fr->tracker);
+    if (e == E_LIMIT) { /* waiting would not help, and would hold up all that comes behind */
+        feed_finish(fr, FEED_DROPPED_RETAINED_FULL);
+        return FEED_REFUSED;
+    }
+    if (e != E_OK)
         return FEED_STALLED;
     return fr->tracker.is_decided ? on_all_looked(fr) : FEED_DECIDING;
 }
@@ -142,7 +149,7 @@ static void publish(struct feed_record *fr)
         feed_stall(fr);
     else if (result == FEED_NOBODY)
         on_nobody(fr);
-    else if (result == FEED_TAKEN && topic)
+    else if (topic && (result == FEED_TAKEN || result == FEED_REFUSED))
         feed_topic_flush(fw, topic);
 }
 

@@ -574,6 +574,27 @@ static void a_retained_record_needs_no_subscriber(void **state)
     assert_true(sent_at(&cl, 0)->retain);
 }
 
+static void a_full_store_of_retained_messages_stops_nothing_else(void **state)
+{
+    static char keys[MAX_RECORDS][16];
+    size_t n = fixture_limits.retained_messages;
+    struct client cl;
+
+    (void)state;
+    CONNECT(&cl, "c");
+    SUBSCRIBE(&cl, "now/+", .qos = 0);
+    for (size_t i = 0; i <= n; i++) {
+        snprintf(keys[i], sizeof keys[i], "kept/%zu", i);
+        put(keys[i], "x");
+        settle_down();
+    }
+    assert_int_equal(counted(FEED_DROPPED_RETAINED_FULL), 1);
+    put("now/x", "1");
+    settle_down();
+    assert_string_equal(payloads_from(&cl, 0), "1");
+    assert_int_equal(src.n_settled, n + 2);
+}
+
 static void headers_travel_as_properties(void **state)
 {
     static const struct record_header headers[] = {
@@ -633,6 +654,7 @@ int main(void)
         FEED_TEST(while_draining_nothing_is_settled_that_was_not_acknowledged),
         FEED_TEST(without_room_in_a_mailbox_records_keep_their_order),
         FEED_TEST(a_retained_record_needs_no_subscriber),
+        FEED_TEST(a_full_store_of_retained_messages_stops_nothing_else),
         FEED_TEST(headers_travel_as_properties),
     };
 

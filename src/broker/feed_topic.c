@@ -98,6 +98,7 @@ static bool flush_first(struct feed_topic *topic)
     set_held(fr, false);
     switch (feed_publish(fr)) {
     case FEED_TAKEN:
+    case FEED_REFUSED:
         return true;
     case FEED_DECIDING:
         topic->deciding = fr;
