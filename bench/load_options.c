@@ -8,7 +8,7 @@
 #include "base/str.h"
 #include "load_client.h"
 
-static const char *const mode_names[LOAD_MODES] = {"publish", "fanout", "pairs", "idle"};
+static const char *const mode_names[LOAD_MODES] = {"publish", "fanout", "pairs", "idle", "receive"};
 
 static const struct load_options defaults = {
     .connections = 50,
@@ -22,10 +22,10 @@ static const struct load_options defaults = {
 
 static bool usage(void)
 {
-    fprintf(stderr,
-            "usage: mqtt_load publish|fanout|pairs|idle --port P [--connections N] [--window N] [--qos 0|1|2] [--size BYTES]\n"
-            "  [--seconds N | --count MESSAGES] [--rate MESSAGES/S] [--dialing N] [--keep-alive S] [--server-pid PID]\n"
-            "  [--topic T] [--user U] [--password P]     (%%d in topic and user: the number of the connection)\n");
+    fprintf(stderr, "usage: mqtt_load publish|fanout|pairs|idle|receive --port P [--connections N] [--window N] [--qos 0|1|2] "
+                    "[--size BYTES]\n"
+                    "  [--seconds N | --count MESSAGES] [--rate MESSAGES/S] [--dialing N] [--keep-alive S] [--server-pid PID]\n"
+                    "  [--topic T] [--user U] [--password P]     (%%d in topic and user: the number of the connection)\n");
     return false;
 }
 
@@ -70,7 +70,7 @@ static bool parse(struct load_options *o, int argc, char **argv)
         else if (!str_to_u64(str_from(optarg), numbers[at].max, numbers[at].to) || *numbers[at].to < numbers[at].min)
             return false;
     }
-    return c == -1 && optind == argc && o->mode < LOAD_MODES && o->port;
+    return c == -1 && optind == argc && o->mode < LOAD_MODES && o->port && (o->mode != LOAD_RECEIVE || o->count);
 }
 
 bool load_options_parse(struct load_options *out, int argc, char **argv)

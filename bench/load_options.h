@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum load_mode { LOAD_PUBLISH, LOAD_FANOUT, LOAD_PAIRS, LOAD_IDLE, LOAD_MODES };
+enum load_mode { LOAD_PUBLISH, LOAD_FANOUT, LOAD_PAIRS, LOAD_IDLE, LOAD_RECEIVE, LOAD_MODES };
 
 struct load_options {
     enum load_mode mode;

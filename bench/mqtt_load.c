@@ -3,6 +3,7 @@
  *   publish  N connections publish; done when all is acknowledged. --rate sends at a pace instead of as fast as the window allows
  *   fanout   one publishes, N subscribers get each message
  *   pairs    N publish, each to one subscriber of its own
+ *   receive  N subscribe, somebody else sends: prints "ready" when they are there, done when --count messages have come
  *   idle     N connect, one after the other with --dialing at a time, and do nothing: connects a second, and the anonymous
  *            resident memory of --server-pid that each of them costs
  *
@@ -41,6 +42,7 @@ struct load {
     size_t n_subscribers, n_clients, n_opened, n_ready, n_lost;
     size_t next; /* with a rate: whose turn it is */
     enum phase phase;
+    bool has_begun;             /* receive: the first message has come */
     uint64_t begin_ns, last_ns; /* of the phase; of the last progress */
     uint64_t sent;
     long memory_before;
@@ -93,6 +95,12 @@ static uint64_t sum_received(const struct load *ld)
     for (size_t i = 0; i < ld->n_subscribers; i++)
         n += ld->clients[i].received;
     return n;
+}
+
+/* Whether messages come from outside, and there are no publishers. */
+static bool is_receiving(const struct load *ld)
+{
+    return ld->o.mode == LOAD_RECEIVE;
 }
 
 /* How many messages of a publisher have come to their end. */
@@ -165,11 +173,21 @@ static void on_acknowledged(struct load_client *lc, uint64_t waited_ns)
         latency_add(&ld->latency, waited_ns);
 }
 
+/* Somebody else sends: the time counts from the first message. */
+static void begin(struct load *ld)
+{
+    ld->has_begun = true;
+    ld->begin_ns = latency_clock_ns();
+}
+
 static void on_message(struct load_client *lc, uint64_t sent_ns)
 {
     struct load *ld = lc->owner;
 
-    latency_add(&ld->latency, latency_clock_ns() - sent_ns);
+    if (!is_receiving(ld))
+        latency_add(&ld->latency, latency_clock_ns() - sent_ns);
+    else if (!ld->has_begun)
+        begin(ld);
 }
 
 static void on_batch(struct load_client *lc)
@@ -178,7 +196,7 @@ static void on_batch(struct load_client *lc)
     size_t index = (size_t)(lc - ld->clients);
 
     ld->last_ns = latency_clock_ns();
-    if (ld->phase != PHASE_RUN)
+    if (ld->phase != PHASE_RUN || is_receiving(ld))
         return;
     if (index >= ld->n_subscribers)
         pump(ld, lc);
@@ -271,20 +289,29 @@ static void on_ready(struct load_client *lc)
         return;
     }
     enter(ld, PHASE_RUN);
+    if (is_receiving(ld)) {
+        puts("ready");
+        fflush(stdout);
+    }
     for (size_t i = 0; i < publisher_count(ld); i++)
         pump(ld, publisher(ld, i));
 }
 
 static bool is_all_finished(const struct load *ld)
 {
-    for (size_t i = ld->n_subscribers; i < ld->n_clients; i++)
-        if (finished(ld, &ld->clients[i]) < ld->clients[i].sent || stream_pending(&ld->clients[i].stream))
+    for (size_t i = 0; i < ld->n_clients; i++) {
+        const struct load_client *lc = &ld->clients[i];
+
+        if (stream_pending(&lc->stream) || (i >= ld->n_subscribers && finished(ld, lc) < lc->sent))
             return false;
+    }
     return true;
 }
 
 static bool is_time_up(const struct load *ld, uint64_t now_ns)
 {
+    if (is_receiving(ld))
+        return sum_received(ld) >= ld->o.count;
     return ld->o.count ? ld->sent >= ld->o.count : now_ns - ld->begin_ns >= ld->o.seconds * NS_PER_S;
 }
 
@@ -304,9 +331,24 @@ static void on_tick(struct timer *t)
     wheel_start(&ld->loop.wheel, t, TICK_MS);
 }
 
+/* How many messages subscribers were to get. */
+static uint64_t count_expected(const struct load *ld)
+{
+    switch (ld->o.mode) {
+    case LOAD_FANOUT:
+        return ld->sent * ld->n_subscribers;
+    case LOAD_PAIRS:
+        return ld->sent;
+    case LOAD_RECEIVE:
+        return ld->o.count;
+    default:
+        return 0;
+    }
+}
+
 static int report(const struct load *ld)
 {
-    uint64_t acknowledged = 0, delivered = sum_received(ld), expected = 0;
+    uint64_t acknowledged = 0, delivered = sum_received(ld), expected = count_expected(ld);
     double seconds = (double)(ld->last_ns - ld->begin_ns) / (double)NS_PER_S;
 
     if (ld->o.mode == LOAD_IDLE) {
@@ -315,7 +357,6 @@ static int report(const struct load *ld)
     }
     for (size_t i = ld->n_subscribers; i < ld->n_clients; i++)
         acknowledged += ld->o.qos ? ld->clients[i].acknowledged : ld->clients[i].sent;
-    expected = ld->o.mode == LOAD_FANOUT ? ld->sent * ld->n_subscribers : ld->o.mode == LOAD_PAIRS ? ld->sent : 0;
     printf("{\"mode\": \"%s\", \"connections\": %zu, \"qos\": %llu, \"size\": %llu, \"window\": %llu, \"sent\": %llu, "
            "\"acknowledged\": %llu, \"delivered\": %llu, \"expected\": %llu, \"lost_connections\": %zu, \"seconds\": %.3f, "
            "\"rate\": %.0f, ",
@@ -328,6 +369,14 @@ static int report(const struct load *ld)
     return acknowledged < ld->sent || delivered < expected || ld->n_lost || ld->n_ready < ld->n_clients;
 }
 
+static void count_clients(struct load *ld)
+{
+    size_t n = ld->o.connections;
+
+    ld->n_subscribers = ld->o.mode == LOAD_PUBLISH || ld->o.mode == LOAD_IDLE ? 0 : n;
+    ld->n_clients = n + (ld->o.mode == LOAD_FANOUT ? 1 : ld->o.mode == LOAD_PAIRS ? n : 0);
+}
+
 static int run(struct load *ld)
 {
     struct rlimit files;
@@ -338,8 +387,7 @@ static int run(struct load *ld)
     setrlimit(RLIMIT_NOFILE, &files);
     if (loop_init(&ld->loop, 0, NULL) != E_OK)
         return 1;
-    ld->n_subscribers = ld->o.mode == LOAD_FANOUT || ld->o.mode == LOAD_PAIRS ? ld->o.connections : 0;
-    ld->n_clients = ld->n_subscribers + (ld->o.mode == LOAD_FANOUT ? 1 : ld->o.connections);
+    count_clients(ld);
     ld->clients = mem_alloc_zero(MEM_TEST, ld->n_clients * sizeof *ld->clients);
     ld->memory_before = anonymous_memory(ld->o.server_pid);
     ld->tick.on_timer = on_tick;
