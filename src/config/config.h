@@ -94,6 +94,7 @@ struct config_tenant_limits {
 struct config_device {
     struct str id;
     unsigned line;
+    struct str mapper; /* of what it sends, by name; empty: the tenant's */
     bool is_enabled;
     struct str auth_id;        /* the id of the device if it has a password and the file gives no other */
     struct str password;       /* a secret; empty: the device cannot log in, only gateways speak for it */
@@ -104,6 +105,7 @@ struct config_device {
 struct config_tenant {
     struct str id;
     unsigned line;
+    struct str mapper; /* of its devices, by name; empty: none */
     bool is_enabled;
     struct config_adapter *adapters; /* none: every adapter is on */
     size_t adapter_count;
@@ -111,6 +113,15 @@ struct config_tenant {
     struct config_tenant_limits limits;
     struct config_device *devices;
     size_t device_count;
+};
+
+/* A server that rewrites messages before they go to Kafka (adapter/mqtt/mqtt_mapper.h). */
+struct config_mapper {
+    struct str id; /* its name */
+    unsigned line;
+    struct str url;
+    uint64_t timeout_ms;         /* for one message */
+    uint64_t max_response_bytes; /* of the new payload */
 };
 
 /* What a rule of `to_kafka` takes, if not publishes. */
@@ -144,6 +155,7 @@ struct config_to_kafka {
     struct str mqtt;   /* a filter with named segments; empty: it takes an event */
     int event;         /* enum config_event */
     struct str tenant; /* empty: any */
+    struct str mapper; /* by name; empty: none */
     bool is_local;
     struct config_rule_action single;
     struct config_rule_action *actions;
@@ -208,6 +220,8 @@ struct config {
     struct str data_dir;
     struct config_tenant *tenants;
     size_t tenant_count;
+    struct config_mapper *mappers;
+    size_t mapper_count;
     struct config_to_kafka *to_kafka; /* in their order */
     size_t to_kafka_count;
     struct config_to_mqtt *to_mqtt; /* in their order */

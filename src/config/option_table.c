@@ -12,6 +12,7 @@
 #define IN_RULE(member)     .offset = offsetof(struct config_to_kafka, member)
 #define IN_ACTION(member)   .offset = offsetof(struct config_rule_action, member)
 #define IN_TO_MQTT(member)  .offset = offsetof(struct config_to_mqtt, member)
+#define IN_MAPPER(member)   .offset = offsetof(struct config_mapper, member)
 #define RANGE(least, most)  .min = (least), .max = (most)
 
 enum { KIB = 1 << 10, MIB = 1 << 20, MS_PER_S = 1000, MS_PER_H = 3600 * 1000 };
@@ -28,6 +29,7 @@ ASSERT_LIST(struct config, listeners, listener_count);
 ASSERT_LIST(struct config, tenants, tenant_count);
 ASSERT_LIST(struct config_tenant, adapters, adapter_count);
 ASSERT_LIST(struct config_tenant, devices, device_count);
+ASSERT_LIST(struct config, mappers, mapper_count);
 ASSERT_LIST(struct config, to_kafka, to_kafka_count);
 ASSERT_LIST(struct config_to_kafka, actions, action_count);
 ASSERT_LIST(struct config, to_mqtt, to_mqtt_count);
@@ -37,6 +39,7 @@ ASSERT_ELEMENT(struct config_listener);
 ASSERT_ELEMENT(struct config_adapter);
 ASSERT_ELEMENT(struct config_tenant);
 ASSERT_ELEMENT(struct config_device);
+ASSERT_ELEMENT(struct config_mapper);
 ASSERT_ELEMENT(struct config_to_kafka);
 ASSERT_ELEMENT(struct config_rule_action);
 ASSERT_ELEMENT(struct config_to_mqtt);
@@ -291,6 +294,12 @@ const struct option option_table[] = {
      IN_TENANT(defaults),
      .help = "Headers of every record of the tenant's devices that neither the device's defaults nor the message set "
              "(content-type, ttl, or any name)."},
+    {.path = "tenants.*.downstream-message-mapper",
+     .type = OPTION_TEXT,
+     .flags = OPTION_RELOADABLE,
+     RANGE(1, 249),
+     IN_TENANT(mapper),
+     .help = "The mapper, by its name in `mappers`, that rewrites what the tenant's devices send, as in Hono's registry."},
     {.path = "tenants.*.resource-limits",
      .type = OPTION_SECTION,
      .flags = OPTION_RELOADABLE,
@@ -364,6 +373,41 @@ const struct option option_table[] = {
      IN_DEVICE(defaults),
      .help = "Headers of every record of the device that the message does not set. They outrank the tenant's defaults."},
 
+    {.path = "tenants.*.devices.*.downstream-message-mapper",
+     .type = OPTION_TEXT,
+     .flags = OPTION_RELOADABLE,
+     RANGE(1, 249),
+     IN_DEVICE(mapper),
+     .help = "The mapper of what this device sends, instead of the tenant's."},
+    {.path = "mappers.*",
+     .type = OPTION_MAP,
+     .flags = OPTION_RELOADABLE,
+     .element_bytes = sizeof(struct config_mapper),
+     RANGE(0, 1000),
+     .characters = OPTION_TOPIC,
+     IN_CONFIG(mappers),
+     .help = "Servers that rewrite messages on their way to Kafka, by name. See docs/MAPPER.md."},
+    {.path = "mappers.*.url",
+     .type = OPTION_TEXT,
+     .flags = OPTION_RELOADABLE | OPTION_REQUIRED,
+     RANGE(1, 2000),
+     IN_MAPPER(url),
+     .help = "Where messages are sent by POST, as in http://mapper:8080/map."},
+    {.path = "mappers.*.timeout",
+     .type = OPTION_DURATION,
+     .flags = OPTION_RELOADABLE,
+     .initial = "2s",
+     RANGE(1, 60 * MS_PER_S),
+     IN_MAPPER(timeout_ms),
+     .help = "How long one message may take, connecting included. Later messages of the same client wait meanwhile."},
+    {.path = "mappers.*.max_response_bytes",
+     .type = OPTION_SIZE,
+     .flags = OPTION_RELOADABLE,
+     .initial = "1MiB",
+     RANGE(1, 256 * MIB),
+     IN_MAPPER(max_response_bytes),
+     .help = "The largest payload that a mapper may answer with."},
+
     {.path = "to_kafka[]",
      .type = OPTION_LIST,
      .flags = OPTION_RELOADABLE,
@@ -400,6 +444,12 @@ const struct option option_table[] = {
      .characters = OPTION_TOPIC,
      IN_RULE(tenant),
      .help = "Takes only what clients of this tenant do. The default is all tenants."},
+    {.path = "to_kafka[].mapper",
+     .type = OPTION_TEXT,
+     .flags = OPTION_RELOADABLE,
+     RANGE(1, 249),
+     IN_RULE(mapper),
+     .help = "The mapper, by its name in `mappers`, that rewrites each message before its records are made. Not with `event`."},
     {.path = "to_kafka[].local",
      .type = OPTION_BOOL,
      .flags = OPTION_RELOADABLE,

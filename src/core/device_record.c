@@ -216,3 +216,20 @@ enum device_fault device_record_build(const struct device_message *message, stru
     };
     return DEVICE_FAULT_NONE;
 }
+
+enum device_fault device_record_add(struct device_record *record, struct str name, struct str value)
+{
+    for (size_t i = 0; i < ARRAY_LEN(reserved); i++)
+        if (str_equal_nocase(name, reserved[i].name))
+            return DEVICE_FAULT_NONE;
+    for (size_t i = 0; i < record->record.n_headers; i++) {
+        if (!str_equal(record->headers[i].name, name))
+            continue;
+        record->headers[i].value = value;
+        return DEVICE_FAULT_NONE;
+    }
+    if (record->record.n_headers == DEVICE_RECORD_MAX_HEADERS)
+        return DEVICE_FAULT_DEFAULTS;
+    record->headers[record->record.n_headers++] = (struct record_header){name, value};
+    return DEVICE_FAULT_NONE;
+}

@@ -81,3 +81,7 @@ struct device_record {
  * DEVICE_FAULT_EVENT_QOS, DEVICE_FAULT_EMPTY_PAYLOAD (the content type must come from the message, a default does not count),
  * DEVICE_FAULT_NOTIFICATION_PAYLOAD, DEVICE_FAULT_DEFAULTS. */
 MUST_USE enum device_fault device_record_build(const struct device_message *message, struct device_record *out_record);
+
+/* Adds a header that came with the message, in place of a default with its name; a no-op for the names of the record's own headers,
+ * in any case of letters. DEVICE_FAULT_DEFAULTS: there is no room. Views stay in use as of device_record_build(). */
+MUST_USE enum device_fault device_record_add(struct device_record *record, struct str name, struct str value);

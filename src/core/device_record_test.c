@@ -414,6 +414,29 @@ static void more_defaults_than_a_record_takes_are_refused(void **state)
 }
 
 /* spec/hono 11, item 3: the way the adapter goes */
+static void headers_of_the_message_replace_defaults_and_nothing_else(void **state)
+{
+    struct pairs pairs;
+    struct device_message m = plain_message(TELEMETRY);
+    struct device_record r;
+
+    (void)state;
+    m.device_defaults = defaults(&pairs, (const char *const[]){"a", "default", NULL});
+    build(&m, &r);
+    assert_int_equal(device_record_add(&r, STR("a"), STR("1")), DEVICE_FAULT_NONE);
+    assert_int_equal(device_record_add(&r, STR("b"), STR("2")), DEVICE_FAULT_NONE);
+    assert_int_equal(device_record_add(&r, STR("Device_ID"), STR("x")), DEVICE_FAULT_NONE);
+    assert_int_equal(device_record_add(&r, STR("ttl"), STR("1")), DEVICE_FAULT_NONE);
+    check_header(&r, "a", "1", 0);
+    check_header(&r, "b", "2", 0);
+    assert_null(header(&r, "Device_ID"));
+    assert_null(header(&r, "ttl"));
+    while (r.record.n_headers < DEVICE_RECORD_MAX_HEADERS)
+        r.headers[r.record.n_headers++] = (struct record_header){STR("c"), STR("")};
+    assert_int_equal(device_record_add(&r, STR("d"), STR("")), DEVICE_FAULT_DEFAULTS);
+    assert_int_equal(device_record_add(&r, STR("a"), STR("3")), DEVICE_FAULT_NONE);
+}
+
 static void a_topic_with_a_bag_becomes_a_record(void **state)
 {
     struct str topic = STR("event//d2/?content-type=application%2Fjson&hono-ttl=30");
@@ -451,6 +474,7 @@ int main(void)
         cmocka_unit_test(reserved_names_never_come_from_defaults),
         cmocka_unit_test(ttl_follows_message_defaults_and_bounds),
         cmocka_unit_test(more_defaults_than_a_record_takes_are_refused),
+        cmocka_unit_test(headers_of_the_message_replace_defaults_and_nothing_else),
         cmocka_unit_test(a_topic_with_a_bag_becomes_a_record),
     };
 

@@ -213,6 +213,7 @@ err rule_table_add(struct rule_table *table, const struct rule_spec *spec, struc
     rule->source = spec->source;
     rule->name = arena_copy(&table->arena, MEM_CONFIG, spec->name);
     rule->tenant = arena_copy(&table->arena, MEM_CONFIG, spec->tenant);
+    rule->mapper = arena_copy(&table->arena, MEM_CONFIG, spec->mapper);
     rule->is_local = spec->is_local;
     e = compile_filter(&c, spec, rule);
     if (e == E_OK)

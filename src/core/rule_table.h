@@ -54,6 +54,7 @@ struct rule_spec {
     enum rule_source source;
     struct str filter; /* of RULE_SOURCE_PUBLISH */
     struct str tenant; /* empty: any */
+    struct str mapper; /* who rewrites messages before their records are made; empty: nobody */
     bool is_local;     /* MQTT's subscribers get the message too */
     const struct rule_action_spec *actions;
     size_t n_actions;
@@ -79,6 +80,7 @@ struct rule {
     enum rule_source source;
     struct rule_filter filter;
     struct str tenant;
+    struct str mapper;
     bool is_local;
     enum rule_ack ack; /* the strictest of its actions */
     struct rule_action *actions;

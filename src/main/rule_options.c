@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "config/nearest.h"
 #include "config/report.h"
+#include "main/mapper_options.h"
 #include "main/to_mqtt_options.h"
 
 enum { PATH_BYTES = 160 };
@@ -178,6 +179,7 @@ static void add(struct maker *m, const struct config_to_kafka *rule)
         .source = sources[rule->event],
         .filter = rule->mqtt,
         .tenant = rule->tenant,
+        .mapper = rule->mapper,
         .is_local = rule->is_local,
         .actions = specs,
         .n_actions = n,
@@ -231,6 +233,8 @@ err rule_options_make(const struct config *config, const char *file, struct rule
     if (m.n_faults == 0) /* else the rules' numbers are not those of the file */
         check_together(&m);
     check_way_back(&m);
+    if (mapper_options_check(config, file, errors) != E_OK)
+        m.n_faults++;
     if (m.n_faults > 0) {
         rule_table_unref(m.table);
         return E_INVAL;

@@ -15,6 +15,7 @@ struct registry_tenant {
     uint32_t adapters;                         /* bit 1u << enum config_adapter_type: switched on */
     const struct config_properties *defaults;  /* lowest rank in the merge of headers */
     const struct config_tenant_limits *limits; /* bounds of the time to live */
+    struct str mapper;                         /* of what its devices send; empty: none */
     struct registry *registry;                 /* what a principal keeps alive; NULL in tests without one */
 };
 
@@ -25,6 +26,7 @@ struct registry_device {
     bool is_enabled;
     bool is_gateway;                          /* some device of the tenant names it in `via` */
     bool has_gateways;                        /* it may be reached by a gateway */
+    struct str mapper;                        /* its own or the tenant's; empty: none */
     const struct config_strings *via;         /* ids of the gateways that may act for it */
     const struct config_properties *defaults; /* outrank the tenant's */
 };

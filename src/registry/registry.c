@@ -85,6 +85,7 @@ static void add_device(struct registry *registry, const struct registry_tenant *
                    .tenant = ten,
                    .is_enabled = source->is_enabled,
                    .has_gateways = source->via.count > 0,
+                   .mapper = source->mapper.n ? source->mapper : ten->mapper,
                    .via = &source->via,
                    .defaults = &source->defaults},
         .password = source->password,
@@ -122,8 +123,8 @@ struct registry *registry_new(struct config *config)
         const struct config_tenant *source = &config->tenants[i];
         struct registry_tenant *ten = &registry->tenants[i];
 
-        *ten = (struct registry_tenant){source->id,        source->is_enabled, adapters_of(source),
-                                        &source->defaults, &source->limits,    registry};
+        *ten = (struct registry_tenant){
+            source->id, source->is_enabled, adapters_of(source), &source->defaults, &source->limits, source->mapper, registry};
         map_add(&registry->tenants_by_id, MEM_REGISTRY, siphash(ten->id), ten);
         add_devices(registry, ten, source);
     }
