@@ -5,6 +5,7 @@
 #include "adapter/ledger.h"
 #include "adapter/mqtt/mqtt_conn.h"
 #include "adapter/mqtt/mqtt_events.h"
+#include "adapter/mqtt/mqtt_mapper.h"
 #include "adapter/mqtt/mqtt_metrics.h"
 #include "adapter/mqtt/mqtt_publish_in.h"
 #include "adapter/mqtt/mqtt_reload.h"
@@ -55,8 +56,10 @@ err mqtt_adapter_open(const struct mqtt_adapter_settings *settings, struct mqtt_
 
     ledger_register();
     mqtt_metrics_register();
+    mqtt_mapper_register();
     a->settings = *settings;
     mqtt_topics_init_names(&a->names);
+    resolver_init(&a->resolver);
     a->n_workers = settings->workers->n;
     atomic_init(&a->n_unstarted, a->n_workers);
     atomic_init(&a->n_undrained, a->n_workers);
@@ -120,6 +123,7 @@ void mqtt_adapter_free(struct mqtt_adapter *a)
     if (!a)
         return;
     close_connections(a);
+    resolver_fini(&a->resolver);
     broker_free(a->broker);
     for (unsigned i = 0; i < a->n_workers; i++)
         mqtt_worker_fini(&a->workers[i]);

@@ -8,6 +8,32 @@
 #include "core/message.h"
 #include "loop/loop.h"
 
+/* The response's type and device go before all that the message says. */
+static void use_mapped(struct mqtt_device_publish *p, struct device_upload *upload)
+{
+    upload->payload = p->mapped->payload;
+    if (p->mapped->content_type.n) {
+        p->bag.content_type = (struct str){0};
+        upload->content_type = p->mapped->content_type;
+    }
+    if (p->mapped->device.n)
+        upload->device = p->mapped->device;
+}
+
+static bool add_headers(struct mqtt_device_publish *p, struct device_record *record, enum ledger_refusal *out_why)
+{
+    struct mqtt_user_property header;
+
+    for (struct str rest = p->mapped->headers; mqtt_property_next_user(&rest, &header);) {
+        if (device_record_add(record, header.name, header.value) == DEVICE_FAULT_NONE)
+            continue;
+        *out_why = LEDGER_REFUSED_UNAVAILABLE;
+        p->text = "the message mapper gives more headers than a record takes";
+        return false;
+    }
+    return true;
+}
+
 bool mqtt_device_prepare(struct mqtt_device_publish *p, enum device_fault fault, struct device_record *out_record,
                          enum ledger_refusal *out_why)
 {
@@ -35,10 +61,55 @@ bool mqtt_device_prepare(struct mqtt_device_publish *p, enum device_fault fault,
         p->bag = (struct property_bag){0};
         fault = bag_fault;
     }
+    if (p->mapped)
+        use_mapped(p, &upload);
     is_good = device_upload_prepare(&upload, fault, out_record, out_why);
     p->is_terminal = upload.is_terminal;
     p->text = upload.text;
-    return is_good;
+    return is_good && (!p->mapped || add_headers(p, out_record, out_why));
+}
+
+/* ---- mappers ---- */
+
+/* That of the device the message is about; the configuration names one that is there. */
+static struct str mapper_of(const struct mqtt_device_publish *p, const struct device_record *record)
+{
+    struct registration registration;
+
+    if (p->config->mapper_count == 0 || registry_assert(p->registry, p->principal->tenant->id, record->record.key,
+                                                        (struct str){0}, &registration) != REGISTRY_ASSERTED)
+        return (struct str){0};
+    return registration.device->mapper;
+}
+
+static struct mqtt_mapper_request request_of(const struct mqtt_device_publish *p, const struct device_record *record)
+{
+    struct mqtt_mapper_request request = {
+        .mapper = mapper_of(p, record),
+        .payload = p->payload,
+        .content_type = p->bag.content_type.n ? p->bag.content_type : p->content_type,
+        .address = p->address,
+        .tenant = p->principal->tenant->id,
+        .device = record->record.key,
+        .qos = p->qos,
+    };
+
+    if (!str_equal(p->principal->device->id, request.device))
+        request.gateway = p->principal->device->id;
+    return request;
+}
+
+/* The record anew, as the mapper has answered; a device that it names must be one that the sender may speak for. */
+static bool prepare_mapped(struct mqtt_device_publish *p, const struct mqtt_mapped *mapped, struct device_record *out_record,
+                           enum ledger_refusal *out_why)
+{
+    if (!mapped->is_good) {
+        *out_why = LEDGER_REFUSED_UNAVAILABLE;
+        p->text = "the message mapper has failed";
+        return false;
+    }
+    p->mapped = mapped;
+    return mqtt_device_prepare(p, DEVICE_FAULT_NONE, out_record, out_why);
 }
 
 /* A place for the answer, with all that is to be told if it is a bad one. */
@@ -110,6 +181,8 @@ enum handle mqtt_device_publish(struct mqtt_conn *c, const struct mqtt_publish *
                                 const struct device_topic *topic, enum device_fault fault)
 {
     struct mqtt_device_publish p;
+    struct mqtt_mapper_request request;
+    const struct mqtt_mapped *mapped;
     struct device_record record;
     enum ledger_refusal why;
 
@@ -122,16 +195,24 @@ enum handle mqtt_device_publish(struct mqtt_conn *c, const struct mqtt_publish *
     p.qos = publish->qos;
     p.retain = publish->retain;
     p.is_malformed = mqtt_publish_in_has_bad_format(publish);
+    p.mapped = NULL;
     take_properties(&p, &publish->properties);
     if (!mqtt_device_prepare(&p, fault, &record, &why))
         return refuse(c, &p, publish->packet_id, why);
+    request = request_of(&p, &record);
+    if (request.mapper.n) {
+        if (mqtt_mapper_ask(c, &request, &mapped) == HANDLE_WAIT)
+            return HANDLE_WAIT;
+        if (!prepare_mapped(&p, mapped, &record, &why))
+            return refuse(c, &p, publish->packet_id, why);
+    }
     if (publish->qos == 2 && session_add_incoming(c->ss, publish->packet_id) != E_OK)
         return refuse(c, &p, publish->packet_id, LEDGER_REFUSED_NO_MEMORY);
     record.record.topic = tenant_topics_find(&c->mw->tenant_topics, p.principal->tenant->id, topic->endpoint);
     return submit(c, &p, &record.record, publish->packet_id);
 }
 
-void mqtt_device_publish_will(struct mqtt_worker *mw, const struct principal *principal, const struct message *will,
+void mqtt_device_publish_will(struct mqtt_worker *mw, const struct principal *principal, struct message *will,
                               const struct device_topic *topic, enum device_fault fault)
 {
     enum ledger_route route = device_upload_route(topic->endpoint);
@@ -146,15 +227,27 @@ void mqtt_device_publish_will(struct mqtt_worker *mw, const struct principal *pr
         .retain = will->retain,
     };
     struct device_record record;
+    struct mqtt_mapper_request request;
+    const struct mqtt_mapped *mapped;
     struct mqtt_pending *pending;
     struct mqtt_properties props;
     enum ledger_refusal why;
+    bool is_good;
     err e;
 
-    ledger_count_in(route);
     if (mqtt_property_decode(will->properties, MQTT_WILL_PROPERTIES, &props) == MQTT_REASON_SUCCESS) /* as before, in CONNECT */
         take_properties(&p, &props);
-    if (!mqtt_device_prepare(&p, fault, &record, &why)) {
+    is_good = mqtt_device_prepare(&p, fault, &record, &why);
+    if (is_good) {
+        request = request_of(&p, &record);
+        if (request.mapper.n) {
+            if (mqtt_mapper_ask_for_will(mw, principal, will, &request, &mapped) == HANDLE_WAIT)
+                return; /* it comes again, with the answer */
+            is_good = prepare_mapped(&p, mapped, &record, &why);
+        }
+    }
+    ledger_count_in(route);
+    if (!is_good) {
         ledger_count_refused(route, why, 0);
         return;
     }

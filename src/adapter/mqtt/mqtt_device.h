@@ -4,6 +4,7 @@
 
 #include "adapter/ledger.h"
 #include "adapter/mqtt/mqtt_conn.h"
+#include "adapter/mqtt/mqtt_mapper.h"
 #include "adapter/mqtt/mqtt_metrics.h"
 #include "core/device_record.h"
 #include "core/device_topic.h"
@@ -22,7 +23,8 @@ struct mqtt_device_publish {
     struct trace_context trace;
     uint8_t qos;
     bool retain;
-    bool is_malformed; /* its payload is not the text it claims to be */
+    bool is_malformed;                /* its payload is not the text it claims to be */
+    const struct mqtt_mapped *mapped; /* what its mapper has made of it; NULL: nothing */
     /* Once prepared: */
     bool is_terminal;        /* refused because the sender itself may not be here any more (spec/hono 2.3) */
     const char *text;        /* refused: why, in words; NULL: the refusal's own */
@@ -40,5 +42,5 @@ enum handle mqtt_device_publish(struct mqtt_conn *c, const struct mqtt_publish *
                                 const struct device_topic *topic, enum device_fault fault);
 
 /* The same for a will, which nobody waits for. */
-void mqtt_device_publish_will(struct mqtt_worker *mw, const struct principal *principal, const struct message *will,
+void mqtt_device_publish_will(struct mqtt_worker *mw, const struct principal *principal, struct message *will,
                               const struct device_topic *topic, enum device_fault fault);

@@ -3,6 +3,7 @@
 #include "adapter/mqtt/mqtt_aliases.h"
 #include "adapter/mqtt/mqtt_aliases_out.h"
 #include "adapter/mqtt/mqtt_errors.h"
+#include "adapter/mqtt/mqtt_mapper.h"
 #include "base/check.h"
 #include "base/mem.h"
 
@@ -21,6 +22,7 @@ void mqtt_extras_free(struct mqtt_conn *c)
     mqtt_aliases_free(c->extras->aliases);
     mqtt_aliases_out_free(c->extras->aliases_out);
     mqtt_errors_free(c->extras->errors);
+    mqtt_mapper_forget(c);
     mem_free(MEM_ADAPTER, c->extras);
     c->extras = NULL;
 }

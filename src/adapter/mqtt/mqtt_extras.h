@@ -7,11 +7,13 @@
 struct mqtt_aliases;
 struct mqtt_aliases_out;
 struct mqtt_errors;
+struct mqtt_mapping;
 
 struct mqtt_extras {
     struct mqtt_aliases *aliases;         /* that the client has set */
     struct mqtt_aliases_out *aliases_out; /* that we have set */
     struct mqtt_errors *errors;           /* subscriptions to errors (mqtt_errors.h) */
+    struct mqtt_mapping *mapping;         /* of the packet that is with a mapper (mqtt_mapper.h) */
 };
 
 /* The connection's, made if need be. It must be open. Never NULL. */

@@ -4,6 +4,7 @@
 #include "adapter/mqtt/mqtt_device.h"
 #include "adapter/mqtt/mqtt_extras.h"
 #include "adapter/mqtt/mqtt_handlers.h"
+#include "adapter/mqtt/mqtt_mapper.h"
 #include "adapter/mqtt/mqtt_metrics.h"
 #include "adapter/mqtt/mqtt_output.h"
 #include "adapter/mqtt/mqtt_pending.h"
@@ -213,6 +214,7 @@ enum handle mqtt_handle_publish(struct mqtt_conn *c, const struct mqtt_frame *fr
     struct mqtt_publish publish;
     struct incoming *incoming;
     struct str topic;
+    enum handle handled;
     enum mqtt_reason reason = mqtt_publish_decode(frame, (enum mqtt_version)c->version, &publish);
 
     if (reason != MQTT_REASON_SUCCESS) {
@@ -228,19 +230,20 @@ enum handle mqtt_handle_publish(struct mqtt_conn *c, const struct mqtt_frame *fr
         return HANDLE_DONE;
     if (incoming)
         return handle_inherited(c, &publish, incoming);
-    return route(c, &publish, topic);
+    handled = route(c, &publish, topic);
+    if (handled == HANDLE_DONE)
+        mqtt_mapper_forget(c);
+    return handled;
 }
 
-void mqtt_publish_in_will(void *context, struct shard *shard, const struct principal *principal, unsigned origin,
-                          struct message *will)
+void mqtt_publish_in_route_will(struct mqtt_worker *mw, const struct principal *principal, unsigned origin,
+                                struct message *will)
 {
-    struct mqtt_adapter *a = context;
-    struct mqtt_worker *mw = mqtt_worker_of(a, shard);
     struct str segments[RULE_FILTER_MAX_SEGMENTS];
     const struct rule *rule;
     struct device_topic device;
 
-    mqtt_metrics_count(MQTT_COUNT_WILLS, 1);
+    mw->will_origin = origin;
     if (mqtt_config(mw)->listeners[origin].is_hono && device_topic_may_match(will->topic)) {
         enum device_fault fault = device_topic_parse(will->topic, 0, &device);
 
@@ -255,8 +258,15 @@ void mqtt_publish_in_will(void *context, struct shard *shard, const struct princ
         return;
     }
     ledger_count_in(LEDGER_ROUTE_MQTT);
-    if (broker_publish(shard, will) == E_OK)
+    if (broker_publish(mw->shard, will) == E_OK)
         ledger_count_acknowledged(LEDGER_ROUTE_MQTT);
     else
         ledger_count_refused(LEDGER_ROUTE_MQTT, LEDGER_REFUSED_OVERLOADED, 0);
+}
+
+void mqtt_publish_in_will(void *context, struct shard *shard, const struct principal *principal, unsigned origin,
+                          struct message *will)
+{
+    mqtt_metrics_count(MQTT_COUNT_WILLS, 1);
+    mqtt_publish_in_route_will(mqtt_worker_of(context, shard), principal, origin, will);
 }

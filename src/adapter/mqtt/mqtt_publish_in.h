@@ -18,6 +18,10 @@ bool mqtt_publish_in_has_bad_format(const struct mqtt_publish *publish);
 /* Waits for room in a mailbox, which nobody announces. HANDLE_WAIT. */
 enum handle mqtt_publish_in_wait(struct mqtt_conn *c);
 
+/* Publishes a will, for the first time or again when its mapper has answered. */
+void mqtt_publish_in_route_will(struct mqtt_worker *mw, const struct principal *principal, unsigned origin,
+                                struct message *will);
+
 /* The broker's hook for wills (broker/broker.h). `context` is the adapter, `origin` the listener
  * the client came by. On the shard's worker. */
 void mqtt_publish_in_will(void *context, struct shard *shard, const struct principal *principal, unsigned origin,

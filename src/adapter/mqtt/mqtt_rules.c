@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "adapter/ledger.h"
+#include "adapter/mqtt/mqtt_mapper.h"
 #include "adapter/mqtt/mqtt_pending.h"
 #include "adapter/mqtt/mqtt_publish_in.h"
 #include "adapter/mqtt/mqtt_topics.h"
@@ -188,6 +189,41 @@ static void submit(const struct batch *b, struct mqtt_pending *pending)
     }
 }
 
+/* --- mappers --- */
+
+static struct mqtt_mapper_request request_of(const struct rule *rule, const struct rule_message *m)
+{
+    return (struct mqtt_mapper_request){
+        .mapper = rule->mapper,
+        .payload = m->payload,
+        .content_type = m->content_type,
+        .address = m->topic,
+        .tenant = m->tenant,
+        .device = m->device_id,
+        .client_id = m->client_id,
+        .qos = m->qos,
+    };
+}
+
+/* The mapper's headers stand before the message's own user properties, in `properties`, which the caller frees. LEDGER_REFUSALS: it
+ * goes on. */
+static enum ledger_refusal use_mapped(struct rule_message *m, const struct mqtt_mapped *mapped, struct buf *properties)
+{
+    if (!mapped->is_good)
+        return LEDGER_REFUSED_UNAVAILABLE;
+    m->payload = mapped->payload;
+    if (mapped->content_type.n)
+        m->content_type = mapped->content_type;
+    if (mapped->headers.n == 0)
+        return LEDGER_REFUSALS;
+    if (buf_append(properties, MEM_ADAPTER, mapped->headers) != E_OK ||
+        buf_append(properties, MEM_ADAPTER, m->properties) != E_OK)
+        return LEDGER_REFUSED_NO_MEMORY;
+    m->properties = buf_str(properties);
+    m->next_property = next_property;
+    return LEDGER_REFUSALS;
+}
+
 /* --- a client's publish --- */
 
 static enum handle drop(const struct batch *b, enum ledger_refusal why)
@@ -267,6 +303,30 @@ static enum handle reserve_and_send(struct mqtt_conn *c, const struct batch *b, 
     return HANDLE_DONE;
 }
 
+static enum handle publish_message(struct mqtt_conn *c, struct batch *b, const struct rule_message *m,
+                                   const struct mqtt_publish *publish, const struct str *segments)
+{
+    struct message *message;
+    enum ledger_refusal why;
+    enum handle handled;
+    err e = prepare(b, m, segments, true, &why);
+
+    if (e == E_AGAIN) {
+        mqtt_conn_wait_for_topic(c);
+        return HANDLE_WAIT;
+    }
+    if (e != E_OK)
+        return refuse(c, b, publish, why);
+    if (!b->rule->is_local)
+        return reserve_and_send(c, b, publish, NULL);
+    message = mqtt_publish_in_message(c, publish, m->topic);
+    if (!message)
+        return refuse(c, b, publish, LEDGER_REFUSED_NO_MEMORY);
+    handled = reserve_and_send(c, b, publish, message);
+    message_unref(message);
+    return handled;
+}
+
 enum handle mqtt_rules_publish(struct mqtt_conn *c, const struct mqtt_publish *publish, struct str topic,
                                const struct rule *rule, const struct str *segments)
 {
@@ -278,10 +338,11 @@ enum handle mqtt_rules_publish(struct mqtt_conn *c, const struct mqtt_publish *p
         .is_retained = publish->retain,
         .payload = publish->payload,
     };
-    struct message *message;
-    enum ledger_refusal why;
+    struct mqtt_mapper_request request;
+    const struct mqtt_mapped *mapped;
+    struct buf properties = {0};
+    enum ledger_refusal why = LEDGER_REFUSALS;
     enum handle handled;
-    err e;
 
     mqtt_rules_set_sender(&m, &c->ss->principal, session_client_id(c->ss), user);
     if (publish->properties.has) {
@@ -289,20 +350,14 @@ enum handle mqtt_rules_publish(struct mqtt_conn *c, const struct mqtt_publish *p
         m.has_expiry = mqtt_property_has(&publish->properties, MQTT_PROPERTY_MESSAGE_EXPIRY_INTERVAL);
         m.expiry_s = m.has_expiry ? publish->properties.message_expiry_interval : 0;
     }
-    e = prepare(&b, &m, segments, true, &why);
-    if (e == E_AGAIN) {
-        mqtt_conn_wait_for_topic(c);
-        return HANDLE_WAIT;
+    if (rule->mapper.n) {
+        request = request_of(rule, &m);
+        if (mqtt_mapper_ask(c, &request, &mapped) == HANDLE_WAIT)
+            return HANDLE_WAIT;
+        why = use_mapped(&m, mapped, &properties);
     }
-    if (e != E_OK)
-        return refuse(c, &b, publish, why);
-    if (!rule->is_local)
-        return reserve_and_send(c, &b, publish, NULL);
-    message = mqtt_publish_in_message(c, publish, topic);
-    if (!message)
-        return refuse(c, &b, publish, LEDGER_REFUSED_NO_MEMORY);
-    handled = reserve_and_send(c, &b, publish, message);
-    message_unref(message);
+    handled = why == LEDGER_REFUSALS ? publish_message(c, &b, &m, publish, segments) : refuse(c, &b, publish, why);
+    buf_free(&properties, MEM_ADAPTER);
     return handled;
 }
 
@@ -346,11 +401,25 @@ void mqtt_rules_publish_will(struct mqtt_worker *mw, const struct principal *pri
         .payload = will->payload,
     };
     struct mqtt_properties props;
+    struct mqtt_mapper_request request;
+    const struct mqtt_mapped *mapped;
+    struct buf properties = {0};
+    enum ledger_refusal why = LEDGER_REFUSALS;
 
     mqtt_rules_set_sender(&m, principal, will->client_id, user);
     if (will->properties.n && mqtt_property_decode(will->properties, MQTT_PUBLISH, &props) == MQTT_REASON_SUCCESS)
         set_properties(&m, &props);
-    send_unasked(&b, &m, segments);
+    if (rule->mapper.n) {
+        request = request_of(rule, &m);
+        if (mqtt_mapper_ask_for_will(mw, principal, will, &request, &mapped) == HANDLE_WAIT)
+            return; /* it comes again, with the answer */
+        why = use_mapped(&m, mapped, &properties);
+    }
+    if (why == LEDGER_REFUSALS)
+        send_unasked(&b, &m, segments);
+    else
+        (void)drop(&b, why);
+    buf_free(&properties, MEM_ADAPTER);
     if (rule->is_local && broker_publish(mw->shard, will) != E_OK)
         LOG_INFO(LOG_MQTT, "will.not_delivered", F_STR("client", will->client_id));
 }

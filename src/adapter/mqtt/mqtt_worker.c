@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "adapter/mqtt/mqtt_conn.h"
+#include "adapter/mqtt/mqtt_mapper.h"
 #include "adapter/mqtt/mqtt_pending.h"
 #include "adapter/mqtt/mqtt_reload.h"
 #include "adapter/mqtt/mqtt_rules.h"
@@ -150,11 +151,13 @@ void mqtt_worker_close(struct mqtt_worker *mw)
     close_all(&mw->connections);
     close_all(&mw->waiting);
     close_all(&mw->waiting_topics);
+    mqtt_mapper_close(mw);
 }
 
 void mqtt_worker_fini(struct mqtt_worker *mw)
 {
     tenant_topics_fini(&mw->tenant_topics);
+    mqtt_mapper_fini(mw);
     mqtt_topics_free(mw);
     rule_record_free_scratch(&mw->scratch);
     buf_free(&mw->event, MEM_ADAPTER);

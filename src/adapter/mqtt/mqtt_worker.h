@@ -17,7 +17,11 @@
 #include "core/device_topic.h"
 #include "core/rule_record.h"
 #include "loop/listener.h"
+#include "loop/resolver.h"
 
+struct http_client;
+struct http_client_options;
+struct mqtt_mapping;
 struct mqtt_worker;
 
 struct mqtt_listener {
@@ -45,6 +49,10 @@ struct mqtt_worker {
     struct rule_scratch scratch; /* for the records of one message */
     struct buf event;            /* for the text of one event */
     struct slab conn_slab, pending_slab, part_slab;
+    struct http_client *mapper; /* the next four: mqtt_mapper.h; NULL: not used yet */
+    struct http_client_options *mapper_options;
+    struct mqtt_mapping *mapped_will; /* whose answer is being used */
+    unsigned will_origin;             /* of the will that is being published: its listener */
     struct mail start, drain, reload;
     uint32_t n_connections;
     bool is_draining, is_drained;
@@ -56,6 +64,7 @@ struct mqtt_adapter {
     struct mqtt_worker *workers;
     unsigned n_workers;
     struct mqtt_topic_names names;
+    struct resolver resolver;  /* of mappers' names */
     atomic_uint n_connections; /* of all workers, for the limit */
     atomic_uint n_unstarted, n_undrained, n_unreloaded;
     struct mail *started;
