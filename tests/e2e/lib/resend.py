@@ -128,9 +128,9 @@ def check_resent(load, records):
     """Every message that was acknowledged is there. Within a round, which is what a device sent in one go, none is there twice
     and they are in order. So each record beyond the first of a message comes from sending it again.
 
-    A device that waits for each acknowledgement before it sends the next message has its messages in order as far as each is seen
-    the first time. One with a window cannot be promised that once something was refused: what it sent behind may have been stored
-    (spec/mqtt-kafka section 4). Returns the counts of both: {"duplicates", "overtaken"}."""
+    A device that waits for each acknowledgement before it sends the next message has its messages in order as far as each is
+    seen the first time. One with a window cannot be promised that once something was refused: what it sent behind may have been
+    stored. Returns the counts of both: {"duplicates", "overtaken"}."""
     sequences, rounds = defaultdict(list), defaultdict(list)
     for record in records:
         device, number, round_ = record.value.rstrip(b".").decode().split(" ")
