@@ -24,7 +24,7 @@ static const char config_text[] = "kafka: {bootstrap: 'nowhere:9092'}\n"
                                   "  - {mqtt: '127.0.0.1:0'}\n"
                                   "  - {http: '127.0.0.1:0'}\n"
                                   "  - {http: '127.0.0.1:0', tenant: t1, anonymous: true}\n"
-                                  "http: {request_timeout: 2s, max_body_bytes: 64KiB}\n"
+                                  "http: {request_timeout: 8s, max_body_bytes: 64KiB}\n"
                                   "tenants:\n"
                                   "  t1:\n"
                                   "    devices:\n"
@@ -237,8 +237,8 @@ static ssize_t read_some(int client, size_t at)
     return n == 0 ? -1 : n > 0 ? n : 0;
 }
 
-/* One response, with its body, in t.text. Returns its status. */
-static int answer(int client)
+/* One response, with its body, in t.text. Returns its status; 0: the connection was closed instead. */
+static int answer_if_any(int client)
 {
     uint64_t since_ms = loop_clock_ms();
     size_t n = 0;
@@ -253,9 +253,17 @@ static int answer(int client)
         turn();
         more = read_some(client, n);
         if (more < 0)
-            fail_msg("closed after '%.*s'", (int)n, t.text);
+            return 0;
         n += (size_t)more;
     }
+}
+
+static int answer(int client)
+{
+    int status = answer_if_any(client);
+
+    assert_int_not_equal(status, 0);
+    return status;
 }
 
 static void expect_silence(int client)
@@ -472,9 +480,9 @@ static void a_request_that_waits_too_long_is_told_so_and_may_be_stored_all_the_s
     fake_sink_hold(&t.sink);
     dial(0, GUARDED);
     send_text(0, STR(POST("/event", D1 X, "x")));
-    pass_ms(1900);
+    pass_ms(4000);
     expect_silence(0);
-    pass_ms(200);
+    pass_ms(4500);
     assert_int_equal(answer(0), 503);
     assert_non_null(strstr(t.text, "\r\nRetry-After: 2\r\n"));
     assert_int_equal(metric("millrace_messages_waiting", NULL), 0);
@@ -514,7 +522,7 @@ static void what_waits_for_room_in_vain_never_reaches_kafka(void **state)
     dial(0, GUARDED);
     send_text(0, STR(POST("/event", D1 X, "x")));
     expect_silence(0);
-    pass_ms(2100);
+    pass_ms(8500);
     assert_int_equal(answer(0), 503);
     fake_sink_set_room(&t.sink, 1);
     turn();
@@ -602,7 +610,7 @@ static void a_batch_waits_for_room_where_it_stopped(void **state)
     fake_sink_release(&t.sink, 1);
     expect_silence(0);
     assert_int_equal(fake_sink_count(&t.sink), 3);
-    pass_ms(2100);
+    pass_ms(8500);
     assert_int_equal(answer(0), 207);
     assert_non_null(strstr(t.text, "[{\"status\":202},{\"status\":503,"));
     assert_non_null(strstr(t.text, "\r\nRetry-After: 2\r\n"));
@@ -715,7 +723,7 @@ static void a_device_that_goes_leaves_nothing_behind(void **state)
     /* It waits on until the end, where tear_down() finds it. */
 }
 
-static void without_memory_a_request_is_answered_all_the_same(void **state)
+static void without_memory_a_request_is_refused_or_its_connection_closed(void **state)
 {
     (void)state;
     for (unsigned nth = 1; nth < 6; nth++) {
@@ -727,8 +735,8 @@ static void without_memory_a_request_is_answered_all_the_same(void **state)
         send_text(0, STR(POST("/event", D1 NDJSON "Content-Length: 3\r\n", "1\n2")));
         turn();
         mem_fail_after(0);
-        status = answer(0);
-        if (status != 202 && status / 100 != 5)
+        status = answer_if_any(0); /* there may be none left for an answer */
+        if (status && status != 202 && status / 100 != 5)
             fail_msg("%s", t.text);
         hang_up(0);
     }
@@ -757,7 +765,7 @@ int main(void)
         CASE(the_shorter_limit_counts),
         CASE(a_drain_answers_what_is_in_flight),
         CASE(a_device_that_goes_leaves_nothing_behind),
-        CASE(without_memory_a_request_is_answered_all_the_same),
+        CASE(without_memory_a_request_is_refused_or_its_connection_closed),
     };
 
     return cmocka_run_group_tests_name("http_device", tests, NULL, NULL);
