@@ -1,7 +1,10 @@
 """Records put into Kafka by somebody else, and where consumer groups stand."""
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from lib.wait import HANG_S, until
+
+# What a broker that has just started says until it has read the groups it coordinates.
+COORDINATOR_STARTS = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE)
 
 
 def put(bootstrap, topic, *records, partition=0):
@@ -17,12 +20,16 @@ def put(bootstrap, topic, *records, partition=0):
 
 
 def position(bootstrap, group, topic, partition=0):
-    """(offset, metadata) of a group; the offset is negative when there is none."""
+    """(offset, metadata) of a group; the offset is negative when there is none, None while the group's coordinator starts."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False})
     try:
         found, = consumer.committed([TopicPartition(topic, partition)], timeout=HANG_S)
         assert not found.error, found.error
         return found.offset, found.metadata or ""
+    except KafkaException as failure:
+        if failure.args[0].code() not in COORDINATOR_STARTS:
+            raise
+        return None, None
     finally:
         consumer.close()
 
