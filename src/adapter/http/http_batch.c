@@ -48,8 +48,8 @@ err http_batch_next(enum http_intake_form form, struct str *rest, bool *is_first
         return e;
     }
     e = payload_field_next_element(rest, is_first, &field);
-    if (e == E_OK)
-        *out_item = field.raw;
+    if (e == E_OK) /* a text with its quotes, too, that it is taken for what it is */
+        *out_item = (struct str){field.raw.p - field.is_string, field.raw.n + 2 * (size_t)field.is_string};
     return e;
 }
 
