@@ -145,6 +145,7 @@ static void explain_device(struct work *w, const struct device_topic *topic, enu
         .qos = q->qos,
         .retain = q->retain,
     };
+    struct registration registration;
     struct device_record record;
     enum ledger_refusal why;
 
@@ -163,6 +164,9 @@ static void explain_device(struct work *w, const struct device_topic *topic, enu
         record_of(w, join(w, join(w, join(w, STR("hono."), route), STR(".")), w->principal.tenant->id), &record.record);
     w->x->records->limit_ms = w->config->hono_delivery_timeout_ms;
     w->x->n_records = 1;
+    if (registry_assert(w->registry, w->principal.tenant->id, record.record.key, (struct str){0}, &registration) ==
+        REGISTRY_ASSERTED)
+        w->x->mapper = registration.device->mapper;
 }
 
 /* User properties one after the other: what is left is a view of the array's end. */
@@ -199,6 +203,7 @@ static void explain_rule(struct work *w, const struct rule *rule, const struct s
     enum rule_refusal refusal = rule_record_build(rule, &m, segments, w->config->kafka.topic_prefix.n, &scratch);
 
     w->x->filter = rule->filter.text;
+    w->x->mapper = rule->mapper;
     w->x->route = rule->name;
     if (refusal != RULE_REFUSED_NOTHING) {
         refuse(w, rule->name, mqtt_rules_refusal(refusal));

@@ -41,6 +41,7 @@ struct explanation {
     struct str tenant, device, user; /* who the client is */
     struct str route;                /* as in the metrics */
     struct str filter;               /* of the rule; empty: there is none */
+    struct str mapper;               /* who rewrites it before; the records are shown as if it changed nothing. Empty: nobody */
     struct str refusal;              /* in words; empty: it is taken */
     uint8_t reason_code;             /* of MQTT 5's PUBACK, when it is refused; 0: the CONNECT is refused already */
     struct explain_record *records;

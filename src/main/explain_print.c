@@ -98,6 +98,8 @@ void explain_print_text(FILE *to, const struct explain_request *request, const s
         print_line(to, "route", x->route);
     if (x->filter.n)
         print_line(to, "filter", x->filter);
+    if (x->mapper.n)
+        print_line(to, "mapper", x->mapper);
     if (x->refusal.n) {
         print_refusal(to, request, x);
         return;
@@ -201,6 +203,8 @@ err explain_print_json(FILE *to, const struct explain_request *request, const st
         put_member(&w, ",\"route", x->route);
     if (x->filter.n)
         put_member(&w, ",\"filter", x->filter);
+    if (x->mapper.n)
+        put_member(&w, ",\"mapper", x->mapper);
     if (x->refusal.n)
         put_refusal(&w, x);
     else

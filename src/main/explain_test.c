@@ -21,15 +21,16 @@ static const char config_text[] = "kafka: {bootstrap: k1:9092, topic_prefix: 'p.
                                   "    devices:\n"
                                   "      s1: {auth_id: a1, password: pw}\n"
                                   "      g1: {password: pw}\n"
-                                  "      s2: {via: g1}\n"
+                                  "      s2: {via: g1, downstream-message-mapper: m}\n"
                                   "      off: {password: pw, enabled: false}\n"
                                   "  other: {devices: {s1: {password: pw}}}\n"
+                                  "mappers: {m: {url: 'http://h/'}}\n"
                                   "to_kafka:\n"
                                   "  - {mqtt: 'plant/{site}/#', topic: 'plant.{site}', key: '{user}', headers: {by: "
                                   "'{device_id}'}, create: true, timeout: 5s}\n"
                                   "  - {mqtt: 'two', name: pair, actions: [{topic: a, ack: received}, {topic: b, ack: "
                                   "received, partition: '3'}], local: false}\n"
-                                  "  - {mqtt: 'telemetry', topic: plain}\n";
+                                  "  - {mqtt: 'telemetry', topic: plain, mapper: m}\n";
 
 static struct config_errors errors;
 static struct config *config;
@@ -133,6 +134,17 @@ static void a_devices_record_is_told(void **state)
     /* The listener that does not know Hono's endpoints. */
     explain((struct explain_request){.user = STR("a1"), .topic = STR("telemetry"), .listener = 1});
     expect_text(x.records[0].topic, "p.plain");
+}
+
+static void a_mapper_is_named(void **state)
+{
+    (void)state;
+    explain((struct explain_request){.user = STR("g1"), .topic = STR("event//s2"), .payload = STR("x"), .qos = 1});
+    expect_text(x.mapper, "m");
+    explain((struct explain_request){.user = STR("g1"), .topic = STR("event"), .payload = STR("x"), .qos = 1});
+    expect_text(x.mapper, "");
+    explain((struct explain_request){.listener = 1, .user = STR("g1"), .topic = STR("telemetry"), .payload = STR("x")});
+    expect_text(x.mapper, "m");
 }
 
 static void an_ordinary_topic_goes_to_subscribers(void **state)
@@ -264,6 +276,7 @@ int main(void)
     static const struct CMUnitTest tests[] = {
         TEST(a_rules_records_are_told),
         TEST(a_devices_record_is_told),
+        TEST(a_mapper_is_named),
         TEST(an_ordinary_topic_goes_to_subscribers),
         TEST(refusals_are_told_with_their_codes),
         TEST(a_faulty_request_is_an_error),
