@@ -16,6 +16,7 @@ static const char config_text[] = "kafka: {bootstrap: k1:9092, topic_prefix: 'p.
                                   "listeners:\n"
                                   "  - {mqtt: '127.0.0.1:1883', tenant: demo, anonymous: true}\n"
                                   "  - {mqtt: '127.0.0.1:1884', tenant: demo, tenant_fixed: true, hono: false}\n"
+                                  "  - {http: '127.0.0.1:8080'}\n"
                                   "tenants:\n"
                                   "  demo:\n"
                                   "    devices:\n"
@@ -197,7 +198,8 @@ static void a_faulty_request_is_an_error(void **state)
         {.client_id = STR("c"), .topic = STR("a/#")},
         {.client_id = STR("c"), .topic = STR("")},
         {.client_id = STR("c"), .topic = STR("a"), .qos = 3},
-        {.client_id = STR("c"), .topic = STR("a"), .listener = 2},
+        {.client_id = STR("c"), .topic = STR("a"), .listener = 2}, /* for HTTP */
+        {.client_id = STR("c"), .topic = STR("a"), .listener = 3},
         {.topic = STR("a")},
     };
 
