@@ -43,7 +43,7 @@ void mqtt_handshake_drop(struct mqtt_handover *handover)
 /* A refused client is told, as far as its version has a word for it, and closed [MQTT-3.1.4-1, 3.2.2-7]. */
 static enum handle refuse(struct mqtt_conn *c, enum mqtt_reason reason)
 {
-    mqtt_metrics_count(MQTT_COUNT_REFUSED, 1);
+    mqtt_metrics_connect_refused(reason);
     LOG_INFO(LOG_MQTT, "connect.refused", F_INT("code", reason), F_TEXT("reason", mqtt_reason_name(reason)));
     if (c->version != MQTT_VERSION_NONE) {
         struct mqtt_encoder e = mqtt_conn_encoder(c);

@@ -10,9 +10,6 @@ static struct metric counters[MQTT_COUNTERS] = {
     [MQTT_COUNT_CONNECTED] = {.name = "millrace_mqtt_connects_total",
                               .help = "CONNECT packets accepted",
                               .kind = METRIC_COUNTER},
-    [MQTT_COUNT_REFUSED] = {.name = "millrace_mqtt_connects_refused_total",
-                            .help = "CONNECT packets refused",
-                            .kind = METRIC_COUNTER},
     [MQTT_COUNT_HANDED_OVER] = {.name = "millrace_mqtt_handovers_total",
                                 .help = "Connections handed to their home worker",
                                 .kind = METRIC_COUNTER},
@@ -49,8 +46,44 @@ static struct metric counters[MQTT_COUNTERS] = {
                                   .kind = METRIC_COUNTER},
 };
 
+#define REFUSED(word)                                                                                                          \
+    {                                                                                                                          \
+        .name = "millrace_mqtt_connects_refused_total", .labels = "reason=\"" word "\"", .help = "CONNECT packets refused",    \
+        .kind = METRIC_COUNTER                                                                                                 \
+    }
+
+/* By reason code; what is not here counts as malformed, the last row. */
+static const enum mqtt_reason refused_for[] = {
+    MQTT_REASON_BAD_USER_NAME_OR_PASSWORD,
+    MQTT_REASON_NOT_AUTHORIZED,
+    MQTT_REASON_SERVER_UNAVAILABLE,
+    MQTT_REASON_SERVER_BUSY,
+    MQTT_REASON_QUOTA_EXCEEDED,
+    MQTT_REASON_CLIENT_IDENTIFIER_NOT_VALID,
+    MQTT_REASON_UNSUPPORTED_PROTOCOL_VERSION,
+    MQTT_REASON_BAD_AUTHENTICATION_METHOD,
+};
+
+static struct metric refused[] = {
+    REFUSED("bad_credentials"), REFUSED("not_authorized"), REFUSED("unavailable"),      REFUSED("max_connections"),
+    REFUSED("quota"),           REFUSED("client_id"),      REFUSED("protocol_version"), REFUSED("authentication_method"),
+    REFUSED("malformed"),
+};
+
+static_assert(ARRAY_LEN(refused) == ARRAY_LEN(refused_for) + 1, "a reason code for each row but the last");
+
+void mqtt_metrics_connect_refused(enum mqtt_reason reason)
+{
+    size_t row = 0;
+
+    while (row < ARRAY_LEN(refused_for) && refused_for[row] != reason)
+        row++;
+    metric_add(&refused[row], 1);
+}
+
 void mqtt_metrics_register(void)
 {
+    metrics_register(refused, ARRAY_LEN(refused));
     metrics_register(counters, ARRAY_LEN(counters));
 }
 

@@ -3,10 +3,11 @@
 
 #include <stdint.h>
 
+#include "proto/mqtt/mqtt_reason.h"
+
 enum mqtt_counter {
     MQTT_COUNT_CONNECTED,
     MQTT_COUNT_CONNECTIONS,
-    MQTT_COUNT_REFUSED,
     MQTT_COUNT_HANDED_OVER,
     MQTT_COUNT_PACKETS,
     MQTT_COUNT_PROTOCOL_ERRORS,
@@ -27,3 +28,6 @@ void mqtt_metrics_register(void);
 
 /* Adds to one of them, in the cells of the calling thread; a gauge may fall. */
 void mqtt_metrics_count(enum mqtt_counter which, int64_t n);
+
+/* Counts a refused CONNECT by what it was refused for, in a word of the `reason` label. */
+void mqtt_metrics_connect_refused(enum mqtt_reason reason);
