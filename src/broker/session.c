@@ -11,7 +11,7 @@
 enum { MS_PER_S = 1000, FIRST_INCOMING = 8, SHARD_SHIFT = 48 };
 
 /* An idle client costs a session and a connection; 15,000 of them are to fit in 15 MB with everything around them. */
-static_assert(sizeof(struct session) + SESSION_INLINE_ID_BYTES <= 320, "a session has outgrown its budget");
+static_assert(sizeof(struct session) + SESSION_INLINE_ID_BYTES <= 264, "a session has outgrown its budget");
 
 struct identity {
     const struct principal *principal;
