@@ -16,9 +16,9 @@ static const struct preset presets[] = {
     {"socket.timeout.ms", "10000"},
     {"reconnect.backoff.max.ms", "1000"},
     {"socket.nagle.disable", "true"},
-    /* What waits in librdkafka, beyond what is unsettled: the bytes bound it. Once a partition has so many messages waiting,
-     * librdkafka 2.0.2 asks for more only up to a second later: few messages would bound the rate, not only the memory. */
-    {"queued.min.messages", "100000"},
+    /* What waits in librdkafka, beyond what is unsettled, of all partitions together. Where there is more, librdkafka 2.0.2
+     * asks again only up to a second later: this bounds the rate, not only the memory. */
+    {"queued.min.messages", "50000"},
     {"queued.max.messages.kbytes", "16384"},
     {"fetch.error.backoff.ms", "100"},
     /* A partition that goes on after a pause waits for the fetch under way. */
