@@ -68,7 +68,7 @@ static struct feed_worker *worker_of(struct feed *feed, const struct mailbox *ho
     return &feed->list[i];
 }
 
-/* Made with the partition's first record. */
+/* Made with the partition's first record. Only its worker uses it. */
 static struct feed_partition *partition_of(struct source_partition *p)
 {
     struct feed *feed = p->reader->context;
@@ -77,7 +77,7 @@ static struct feed_partition *partition_of(struct source_partition *p)
     if (fp)
         return fp;
     fp = mem_alloc(MEM_BROKER, sizeof *fp);
-    *fp = (struct feed_partition){.fw = worker_of(feed, p->home), .route = to_mqtt_route_new(feed->rules, p->topic)};
+    *fp = (struct feed_partition){.fw = worker_of(feed, p->home)};
     fp->next = atomic_load(&feed->partitions);
     while (!atomic_compare_exchange_weak(&feed->partitions, &fp->next, fp))
         ;
@@ -92,8 +92,11 @@ static void on_record(struct mail *mail)
     struct feed_worker *fw = fp->fw;
     struct to_mqtt_message m;
     struct message *message;
-    enum to_mqtt_refusal why = to_mqtt_route_map(fp->route, r, loop_wall_ms(), &m);
+    enum to_mqtt_refusal why;
 
+    if (!fp->route)
+        fp->route = to_mqtt_route_new(fw->rules, r->partition->topic);
+    why = to_mqtt_route_map(fp->route, r, loop_wall_ms(), &m);
     feed_count(FEED_RECORDS, 1);
     feed_count(FEED_WAITING, 1);
     if (why != TO_MQTT_REFUSED_NOTHING) {
@@ -182,26 +185,31 @@ static void on_subscribed(void *context, struct shard *shard, struct str tenant,
 
 /* --- the reader --- */
 
-static int interest(void *context, struct str topic)
+static void *ref_rules(void *wants)
 {
-    const struct feed *feed = context;
-
-    return to_mqtt_rules_find(feed->rules, topic);
+    return to_mqtt_rules_ref(wants);
 }
 
-static struct str name(void *context, int which)
+static void unref_rules(void *wants)
 {
-    const struct feed *feed = context;
-
-    return (size_t)which < to_mqtt_rules_count(feed->rules) ? to_mqtt_rules_at(feed->rules, (size_t)which)->spec.topic
-                                                            : (struct str){0};
+    to_mqtt_rules_unref(wants);
 }
 
-static bool begins_at_end(void *context, int which)
+static int interest(void *wants, struct str topic)
 {
-    const struct feed *feed = context;
+    return to_mqtt_rules_find(wants, topic);
+}
 
-    return to_mqtt_rules_at(feed->rules, (size_t)which)->spec.begins_at_end;
+static struct str name(void *wants, int which)
+{
+    const struct to_mqtt_rules *rules = wants;
+
+    return (size_t)which < to_mqtt_rules_count(rules) ? to_mqtt_rules_at(rules, (size_t)which)->spec.topic : (struct str){0};
+}
+
+static bool begins_at_end(void *wants, int which)
+{
+    return to_mqtt_rules_at(wants, (size_t)which)->spec.begins_at_end;
 }
 
 static struct mailbox *home(void *context, struct str topic, int32_t partition)
@@ -212,15 +220,52 @@ static struct mailbox *home(void *context, struct str topic, int32_t partition)
     return &feed->workers->list[place % feed->workers->n].loop.mailbox;
 }
 
+/* --- other rules --- */
+
+/* The routes are made anew when records come: what is not wanted any more must not keep the old rules alive. */
+static void on_use(struct mail *m)
+{
+    struct feed_worker *fw = CONTAINER_OF(m, struct feed_worker, use);
+    struct feed *feed = fw->feed;
+
+    for (struct feed_partition *fp = atomic_load(&feed->partitions); fp; fp = fp->next) {
+        if (fp->fw != fw)
+            continue;
+        to_mqtt_route_free(fp->route);
+        fp->route = NULL;
+    }
+    to_mqtt_rules_unref(fw->rules);
+    fw->rules = fw->next_rules;
+    fw->next_rules = NULL;
+    if (atomic_fetch_sub(&feed->n_unchanged, 1) == 1)
+        mailbox_post(feed->changed_home, feed->changed);
+}
+
+void feed_use(struct feed *feed, struct to_mqtt_rules *rules, struct mail *done, struct mailbox *home)
+{
+    ASSERT(atomic_load(&feed->n_unchanged) == 0);
+    feed->changed = done;
+    feed->changed_home = home;
+    atomic_store(&feed->n_unchanged, feed->workers->n);
+    for (unsigned i = 0; i < feed->workers->n; i++) {
+        struct feed_worker *fw = &feed->list[i];
+
+        fw->next_rules = to_mqtt_rules_ref(rules);
+        mailbox_post(&fw->worker->loop.mailbox, &fw->use);
+    }
+}
+
 /* --- life --- */
 
-static void init_worker(struct feed *feed, unsigned i)
+static void init_worker(struct feed *feed, unsigned i, struct to_mqtt_rules *rules)
 {
     struct feed_worker *fw = &feed->list[i];
 
     fw->feed = feed;
     fw->worker = &feed->workers->list[i];
     fw->shard = broker_shard(feed->broker, i);
+    fw->rules = to_mqtt_rules_ref(rules);
+    fw->use.on_mail = on_use;
     fw->records = (struct slab){.object_bytes = sizeof(struct feed_record), .sub = MEM_BROKER};
     fw->stall_timer.on_timer = feed_on_stall_timer;
     list_init(&fw->open);
@@ -233,6 +278,8 @@ struct feed *feed_new(struct broker *broker, struct workers *workers, struct to_
 
     metrics_register(feed_metrics, FEED_METRICS);
     feed->reader = (struct source_reader){.context = feed,
+                                          .ref = ref_rules,
+                                          .unref = unref_rules,
                                           .interest = interest,
                                           .name = name,
                                           .begins_at_end = begins_at_end,
@@ -242,10 +289,9 @@ struct feed *feed_new(struct broker *broker, struct workers *workers, struct to_
     feed->watcher = (struct broker_watcher){.context = feed, .on_subscribed = on_subscribed};
     feed->broker = broker;
     feed->workers = workers;
-    feed->rules = to_mqtt_rules_ref(rules);
     feed->list = mem_alloc_zero(MEM_BROKER, workers->n * sizeof *feed->list);
     for (unsigned i = 0; i < workers->n; i++)
-        init_worker(feed, i);
+        init_worker(feed, i, rules);
     broker_watch(broker, &feed->watcher);
     return feed;
 }
@@ -277,6 +323,8 @@ static void free_worker(struct feed_worker *fw)
     }
     wheel_stop(&fw->stall_timer);
     feed_topic_free_all(fw);
+    to_mqtt_rules_unref(fw->rules);
+    to_mqtt_rules_unref(fw->next_rules);
     slab_fini(&fw->records);
     buf_free(&fw->properties, MEM_BROKER);
     buf_free(&fw->encoded, MEM_BROKER);
@@ -298,6 +346,5 @@ void feed_free(struct feed *feed)
         fp = next;
     }
     mem_free(MEM_BROKER, feed->list);
-    to_mqtt_rules_unref(feed->rules);
     mem_free(MEM_BROKER, feed);
 }

@@ -51,6 +51,9 @@ struct feed_worker {
     struct feed *feed;
     struct worker *worker;
     struct shard *shard;
+    struct to_mqtt_rules *rules;
+    struct to_mqtt_rules *next_rules; /* what `use` brings */
+    struct mail use;
     struct slab records;
     struct topic_tree topics;
     atomic_uint n_topics; /* read by other workers: whether anything waits here */
@@ -64,7 +67,7 @@ struct feed_worker {
 struct feed_partition {
     struct feed_partition *next;
     struct feed_worker *fw;
-    struct to_mqtt_route *route;
+    struct to_mqtt_route *route; /* NULL: no record has come since the rules were exchanged */
 };
 
 struct feed {
@@ -72,11 +75,13 @@ struct feed {
     struct broker_watcher watcher;
     struct broker *broker;
     struct workers *workers;
-    struct to_mqtt_rules *rules;
     struct source *source;
     struct feed_worker *list;
     _Atomic(struct feed_partition *) partitions; /* all of them, for the end */
     uint64_t started_ms;
+    atomic_uint n_unchanged; /* workers that have yet to take the rules they were given */
+    struct mail *changed;
+    struct mailbox *changed_home;
     atomic_bool is_draining;
 };
 

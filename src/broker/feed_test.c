@@ -17,6 +17,7 @@ static struct {
 
 static struct feed *feed;
 static int64_t before[FEED_METRICS];
+static size_t n_used;
 
 static void forget(struct source *source, struct source_record *record)
 {
@@ -90,6 +91,7 @@ static void open_feed(uint64_t start_hold_ms)
     for (int i = 0; i < FEED_METRICS; i++)
         before[i] = metric_value(&feed_metrics[i]);
     feed_start(feed, &src.source);
+    feed->started_ms = fx.workers.list[0].loop.now_ms; /* which only a turn of its loop takes forward */
 }
 
 static int set_up(void **state)
@@ -595,6 +597,53 @@ static void a_full_store_of_retained_messages_stops_nothing_else(void **state)
     assert_int_equal(src.n_settled, n + 2);
 }
 
+static void on_used(struct mail *m)
+{
+    (void)m;
+    n_used++;
+}
+
+static void other_rules_hold_for_records_that_come_later(void **state)
+{
+    const struct to_mqtt_spec spec = {.topic = STR("t"),
+                                      .key = STR("^(?<x>.+)$"),
+                                      .mqtt = STR("new/{x#}"),
+                                      .tenant = STR("a"),
+                                      .ack_timeout_ms = ACK_TIMEOUT_MS};
+    struct to_mqtt_rules *rules = to_mqtt_rules_new(10);
+    struct mail used = {.on_mail = on_used};
+    struct to_mqtt_fault fault;
+    struct client cl;
+
+    (void)state;
+    assert_int_equal(to_mqtt_rules_add(rules, &spec, &fault), E_OK);
+    put("hold/x", "1");
+    settle_down();
+    put("now/x", "2"); /* handed to the worker before the rules */
+    n_used = 0;
+    feed_use(feed, rules, &used, &fx.workers.list[0].loop.mailbox);
+    to_mqtt_rules_unref(rules);
+    put("hold/y", "3");
+    settle_down();
+    assert_int_equal(n_used, 1);
+    assert_int_equal(counted(FEED_DROPPED_NO_SUBSCRIBER), 2);
+    assert_int_equal(src.n_settled, 2);
+    CONNECT(&cl, "c");
+    SUBSCRIBE(&cl, "#", .qos = 1);
+    settle_down();
+    assert_string_equal(payloads_from(&cl, 0), "1"); /* waits by the rule it came under */
+    assert_string_equal(sent_at(&cl, 0)->topic, "hold/x");
+    assert_int_equal(sent_at(&cl, 0)->qos, 1);
+    put("hold/x", "4");
+    settle_down();
+    assert_string_equal(sent_at(&cl, 1)->topic, "new/hold/x");
+    assert_int_equal(sent_at(&cl, 1)->qos, 0);
+    acknowledge(&cl, 0);
+    settle_down();
+    assert_int_equal(src.n_settled, 4);
+    assert_int_equal(counted(FEED_DELIVERED), 2);
+}
+
 static void headers_travel_as_properties(void **state)
 {
     static const struct record_header headers[] = {
@@ -605,7 +654,7 @@ static void headers_travel_as_properties(void **state)
     };
     struct source_record r = {
         .partition = &src.partition, .key = STR("now/x"), .value = STR("v"), .headers = headers, .n_headers = 4};
-    struct to_mqtt_route *route = to_mqtt_route_new(feed->rules, STR("t"));
+    struct to_mqtt_route *route = to_mqtt_route_new(feed->list[0].rules, STR("t"));
     struct to_mqtt_message m;
     struct mqtt_properties props;
     struct mqtt_user_property up;
@@ -655,6 +704,7 @@ int main(void)
         FEED_TEST(without_room_in_a_mailbox_records_keep_their_order),
         FEED_TEST(a_retained_record_needs_no_subscriber),
         FEED_TEST(a_full_store_of_retained_messages_stops_nothing_else),
+        FEED_TEST(other_rules_hold_for_records_that_come_later),
         FEED_TEST(headers_travel_as_properties),
     };
 

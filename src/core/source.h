@@ -7,6 +7,9 @@
  * settled is committed, and what is settled behind it is written down with the commit: after a restart only records that were
  * not settled come again.
  *
+ * What the reader is interested in may change while records flow. A partition that is not wanted any more is no longer read;
+ * what is out of it is settled and committed as ever, and when it is wanted again, it goes on from where it stopped.
+ *
  * So many records, and so many bytes, of a partition may be unsettled at a time; then it pauses, and the reader is told. */
 #pragma once
 
@@ -53,15 +56,18 @@ struct source_record {
 /* Who reads. Given to the source when it is opened; borrowed. */
 struct source_reader {
     void *context;
-    /* Which interest a topic (without prefix) belongs to, -1: none. Called by a thread of the source's own: must not touch
-     * what others change. */
-    int (*interest)(void *context, struct str topic);
-    /* What an interest is called, for people: all those from 0 on; empty past the last one. By the same thread. */
-    struct str (*name)(void *context, int interest);
+    /* The wants: all that the reader is interested in at a time, an object of its own that never changes and is counted. The
+     * source holds references to the one it was given last and, for a while, to the one before. Any thread. */
+    void *(*ref)(void *wants);
+    void (*unref)(void *wants);
+    /* Which interest a topic (without prefix) belongs to, -1: none. By threads of the source's own, as the next two. */
+    int (*interest)(void *wants, struct str topic);
+    /* What an interest is called, for people, and to know it again in other wants: all those from 0 on; empty past the last. */
+    struct str (*name)(void *wants, int interest);
     /* Where an interest begins that is met for the first time: at the end of what is there, or at its beginning. Topics and
-     * partitions that appear later always begin at their beginning. By the same thread. */
-    bool (*begins_at_end)(void *context, int interest);
-    /* The mailbox for a partition's records; by the same thread. */
+     * partitions that appear later always begin at their beginning. */
+    bool (*begins_at_end)(void *wants, int interest);
+    /* The mailbox for a partition's records; by a thread of the source's own. */
     struct mailbox *(*home)(void *context, struct str topic, int32_t partition);
     /* A record has arrived: CONTAINER_OF(m, struct source_record, mail). On the thread of the partition's home. */
     void (*on_record)(struct mail *m);

@@ -83,6 +83,8 @@ static void on_message_error(struct kafka_consumer *c, const rd_kafka_message_t 
     struct kafka_partition *p = kafka_consumer_find(c, topic, m->partition);
 
     kafka_consumer_count(KAFKA_CONSUMER_ERRORS, 1);
+    if (p && !p->is_read)
+        return; /* from before it was left */
     if (p && m->err == RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET)
         kafka_partition_begin_anew(c, p, rd_kafka_message_errstr(m));
     else
@@ -127,8 +129,8 @@ static void hand_out(struct kafka_consumer *c, struct kafka_partition *p, rd_kaf
 {
     struct source_record *r;
 
-    if (!p || !kafka_window_wants(&p->window, m->offset)) {
-        if (p) {
+    if (!p || !p->is_read || !kafka_window_wants(&p->window, m->offset)) {
+        if (p && p->is_read) {
             p->is_dirty = true; /* the commit point may move */
             kafka_consumer_count(KAFKA_CONSUMED_SKIPPED, 1);
         }
@@ -288,6 +290,47 @@ static void on_refresh_timer(struct timer *t)
     wheel_start(&c->loop.wheel, t, REFRESH_MS);
 }
 
+/* --- other wants --- */
+
+static void on_want(struct mail *m)
+{
+    struct kafka_consumer *c = CONTAINER_OF(m, struct kafka_consumer, want_mail);
+
+    if (c->is_stopped)
+        return;
+    c->reader->unref(c->wants);
+    c->wants = c->next_wants;
+    c->next_wants = NULL;
+    c->is_changing = true;
+    kafka_partition_leave_unwanted(c);
+    mailbox_post(c->want_home, c->want_done);
+}
+
+static void on_read(struct mail *m)
+{
+    struct kafka_consumer *c = CONTAINER_OF(m, struct kafka_consumer, read_mail);
+
+    if (c->is_stopped || c->is_stop_asked)
+        return;
+    c->is_changing = false;
+    kafka_partition_read_wanted(c);
+    kafka_finder_want(&c->finder, c->wants);
+}
+
+void kafka_consumer_want(struct kafka_consumer *c, void *wants, struct mail *done, struct mailbox *home)
+{
+    ASSERT(!c->next_wants);
+    c->next_wants = c->reader->ref(wants);
+    c->want_done = done;
+    c->want_home = home;
+    mailbox_post(&c->loop.mailbox, &c->want_mail);
+}
+
+void kafka_consumer_read_wanted(struct kafka_consumer *c)
+{
+    mailbox_post(&c->loop.mailbox, &c->read_mail);
+}
+
 /* --- life --- */
 
 static void on_stop_timer(struct timer *t)
@@ -331,6 +374,8 @@ static err open_loop(struct kafka_consumer *c, struct errinfo *ei)
     kafka_partition_init(c);
     c->stop_timer.on_timer = on_stop_timer;
     c->stop_mail.on_mail = on_stop;
+    c->want_mail.on_mail = on_want;
+    c->read_mail.on_mail = on_read;
     wheel_start(&c->loop.wheel, &c->refresh_timer, REFRESH_MS);
     loop_defer(&c->loop, &c->poll_task);
     return E_OK;
@@ -393,6 +438,7 @@ err kafka_consumer_open(struct kafka *k, const struct kafka_settings *settings,
     metrics_register(kafka_consumer_metrics, KAFKA_CONSUMER_METRICS);
     c->source.ops = &ops;
     c->reader = consumer_settings->reader;
+    c->wants = c->reader->ref(consumer_settings->wants);
     c->loop.epoll_fd = c->loop.mailbox.wake_fd = c->wake.fd = -1;
     c->group = join(consumer_settings->group, '.', consumer_settings->instance);
     c->prefix = (struct str){mem_copy_text(MEM_KAFKA, prefix.p, prefix.n), prefix.n};
@@ -436,6 +482,9 @@ void kafka_consumer_stop(struct kafka_consumer *c)
     }
     c->is_running = false;
     c->is_stopped = true;
+    kafka_finder_release(&c->finder);
+    c->reader->unref(c->wants);
+    c->reader->unref(c->next_wants);
     if (c->rk)
         rd_kafka_set_log_level(c->rk, 0); /* that Kafka goes before the handle does is nobody's concern */
 }

@@ -30,7 +30,8 @@ struct kafka_consumer_settings {
     uint32_t max_unsettled;             /* records of a partition; 0: the default */
     uint64_t max_bytes;                 /* unsettled, of all partitions; one may have an eighth. 0: the default */
     uint32_t find_ms;                   /* how often new topics are looked for; 0: the default */
-    const struct source_reader *reader; /* lives as long as the consumer */
+    const struct source_reader *reader; /* lives until kafka_consumer_stop() */
+    void *wants;                        /* what the reader wants at first; a reference is taken */
 };
 
 /* Opens the handle and starts the threads; nothing is read yet. `settings` are those that `k` was opened with. Registers metrics:
@@ -44,6 +45,13 @@ struct source *kafka_consumer_source(struct kafka_consumer *c);
 
 /* Begins to look for topics and to hand out records. Once. Any thread. */
 void kafka_consumer_start(struct kafka_consumer *c);
+
+/* Other wants, in two steps, so that the reader can change over between them. From the first step on nothing is handed out that
+ * these wants do not have; `done` is posted to `home` when that is so, behind the last such record. Kafka is not waited for.
+ * With the second what is wanted anew is read: from where it stopped, or from where the group stands. Takes a reference. Both
+ * by one thread, one after the other, and the next change after both; while the consumer runs. */
+void kafka_consumer_want(struct kafka_consumer *c, void *wants, struct mail *done, struct mailbox *home);
+void kafka_consumer_read_wanted(struct kafka_consumer *c);
 
 /* No record is handed out any more; what is out may still be settled and is committed. Any thread, also twice. */
 void kafka_consumer_pause(struct kafka_consumer *c);

@@ -97,7 +97,7 @@ static int interest_of(const struct kafka_finder *f, struct str full)
         return -1;
     if (!str_starts_with(full, c->prefix) || full.n == c->prefix.n)
         return -1;
-    return c->reader->interest(c->reader->context, str_from_offset(full, c->prefix.n));
+    return c->reader->interest(f->wants, str_from_offset(full, c->prefix.n));
 }
 
 static void add_new(struct kafka_finder *f, const struct rd_kafka_metadata_topic *t, struct kafka_found **list)
@@ -199,6 +199,42 @@ static rd_kafka_resp_err_t read_positions(struct kafka_finder *f, struct kafka_f
 
 /* --- where new ones begin --- */
 
+static bool is_named(const struct source_reader *reader, void *wants, struct str name)
+{
+    for (int i = 0; wants && reader->name(wants, i).n > 0; i++)
+        if (str_equal(reader->name(wants, i), name))
+            return true;
+    return false;
+}
+
+/* The interests that the consumer has partitions of. */
+static void mark_known(const struct kafka_finder *f, bool *marks)
+{
+    uint32_t cursor = 0;
+    const struct kafka_known *known;
+
+    while ((known = map_next(&f->known, &cursor))) {
+        int interest = interest_of(f, (struct str){known->topic, known->topic_bytes});
+
+        if (interest >= 0)
+            marks[interest % MAX_INTERESTS] = true;
+    }
+}
+
+/* The interests that are not met for the first time. */
+static void mark_old(const struct kafka_finder *f, const struct kafka_found *list, bool *marks)
+{
+    const struct source_reader *reader = f->c->reader;
+
+    for (; list; list = list->next)
+        if (list->offset >= 0)
+            marks[list->interest % MAX_INTERESTS] = true;
+    for (int i = 0; i < MAX_INTERESTS && reader->name(f->wants, i).n > 0; i++)
+        marks[i] = marks[i] || is_named(reader, f->met, reader->name(f->wants, i));
+    if (f->met != f->wants)
+        mark_known(f, marks);
+}
+
 static rd_kafka_resp_err_t choose_beginning(struct kafka_finder *f, struct kafka_found *found, bool at_end)
 {
     int64_t low, high;
@@ -241,15 +277,13 @@ static rd_kafka_resp_err_t begin_new(struct kafka_finder *f, struct kafka_found 
     rd_kafka_resp_err_t code = RD_KAFKA_RESP_ERR_NO_ERROR;
     bool is_old[MAX_INTERESTS] = {0};
 
-    for (const struct kafka_found *found = list; found; found = found->next)
-        if (found->offset >= 0)
-            is_old[found->interest % MAX_INTERESTS] = true;
+    mark_old(f, list, is_old);
     for (struct kafka_found *found = list; found && !code && !is_stopping(f); found = found->next) {
-        bool is_new = !f->is_first_done && !is_old[found->interest % MAX_INTERESTS];
+        bool is_new = !is_old[found->interest % MAX_INTERESTS];
 
         if (found->offset >= 0)
             continue;
-        code = choose_beginning(f, found, is_new && reader->begins_at_end(reader->context, found->interest));
+        code = choose_beginning(f, found, is_new && reader->begins_at_end(f->wants, found->interest));
         if (!code)
             rd_kafka_topic_partition_list_add(fresh, found->full_topic, found->number)->offset = found->offset;
     }
@@ -263,30 +297,35 @@ static rd_kafka_resp_err_t begin_new(struct kafka_finder *f, struct kafka_found 
 
 /* --- rounds --- */
 
-static bool is_found(const struct kafka_found *list, int interest)
-{
-    while (list && list->interest != interest)
-        list = list->next;
-    return list != NULL;
-}
-
-static bool is_named_before(const struct source_reader *reader, int interest)
+static bool is_named_before(const struct source_reader *reader, void *wants, int interest)
 {
     for (int i = 0; i < interest; i++)
-        if (str_equal(reader->name(reader->context, i), reader->name(reader->context, interest)))
+        if (str_equal(reader->name(wants, i), reader->name(wants, interest)))
             return true;
     return false;
 }
 
 /* A name that is misspelt, or a topic that the cluster does not let us see, would else never be noticed. */
-static void tell_missing(const struct kafka_finder *f, const struct kafka_found *list)
+static void tell_missing(const struct kafka_finder *f)
 {
     const struct source_reader *reader = f->c->reader;
+    bool is_there[MAX_INTERESTS] = {0};
 
-    for (int i = 0; reader->name(reader->context, i).n > 0; i++)
-        if (!is_found(list, i) && !is_named_before(reader, i))
-            LOG_WARN(LOG_KAFKA, "consumer.no_topic", F_STR("topic", reader->name(reader->context, i)),
+    mark_known(f, is_there);
+    for (int i = 0; i < MAX_INTERESTS && reader->name(f->wants, i).n > 0; i++)
+        if (!is_there[i] && !is_named_before(reader, f->wants, i) && !is_named(reader, f->met, reader->name(f->wants, i)))
+            LOG_WARN(LOG_KAFKA, "consumer.no_topic", F_STR("topic", reader->name(f->wants, i)),
                      F_TEXT("why", "there is none yet, or it may not be seen"));
+}
+
+/* A round went well. */
+static void note_met(struct kafka_finder *f)
+{
+    if (f->met == f->wants)
+        return;
+    tell_missing(f);
+    f->c->reader->unref(f->met);
+    f->met = f->c->reader->ref(f->wants);
 }
 
 /* True: everything there is has been found. */
@@ -307,17 +346,25 @@ static bool look(struct kafka_finder *f)
         free_all(list);
         return false;
     }
-    if (!f->is_first_done)
-        tell_missing(f, list);
-    f->is_first_done = true;
     for (const struct kafka_found *found = list; found; found = found->next)
         remember(f, found);
+    note_met(f);
     if (list)
         kafka_consumer_take(f->c, list);
     return true;
 }
 
-/* Waits to be started, then for `pause_ms`. False: it is time to stop. */
+/* With the lock. */
+static void take_wants(struct kafka_finder *f)
+{
+    if (!f->next_wants)
+        return;
+    f->c->reader->unref(f->wants);
+    f->wants = f->next_wants;
+    f->next_wants = NULL;
+}
+
+/* Waits to be started, then for `pause_ms` or other wants. False: it is time to stop. */
 static bool wait_for_turn(struct kafka_finder *f, uint32_t pause_ms)
 {
     struct timespec until;
@@ -333,8 +380,9 @@ static bool wait_for_turn(struct kafka_finder *f, uint32_t pause_ms)
     pthread_mutex_lock(&f->lock);
     while (!is_stopping(f) && !f->is_started)
         pthread_cond_wait(&f->wake, &f->lock);
-    while (!is_stopping(f) && !is_over)
+    while (!is_stopping(f) && !is_over && !f->next_wants)
         is_over = pthread_cond_timedwait(&f->wake, &f->lock, &until) != 0;
+    take_wants(f);
     pthread_mutex_unlock(&f->lock);
     return !is_stopping(f);
 }
@@ -360,7 +408,7 @@ void kafka_finder_init(struct kafka_finder *f, struct kafka_consumer *c, uint32_
 {
     pthread_condattr_t attr;
 
-    *f = (struct kafka_finder){.c = c, .find_ms = find_ms, .patience_ms = FIRST_PATIENCE_MS};
+    *f = (struct kafka_finder){.c = c, .find_ms = find_ms, .patience_ms = FIRST_PATIENCE_MS, .wants = c->reader->ref(c->wants)};
     pthread_mutex_init(&f->lock, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -402,6 +450,28 @@ void kafka_finder_begin(struct kafka_finder *f)
     f->is_started = true;
     pthread_cond_signal(&f->wake);
     pthread_mutex_unlock(&f->lock);
+}
+
+void kafka_finder_want(struct kafka_finder *f, void *wants)
+{
+    void *before;
+
+    pthread_mutex_lock(&f->lock);
+    before = f->next_wants;
+    f->next_wants = f->c->reader->ref(wants);
+    pthread_cond_signal(&f->wake);
+    pthread_mutex_unlock(&f->lock);
+    f->c->reader->unref(before);
+}
+
+void kafka_finder_release(struct kafka_finder *f)
+{
+    const struct source_reader *reader = f->c->reader;
+
+    reader->unref(f->next_wants);
+    reader->unref(f->wants);
+    reader->unref(f->met);
+    f->next_wants = f->wants = f->met = NULL;
 }
 
 void kafka_finder_stop(struct kafka_finder *f)

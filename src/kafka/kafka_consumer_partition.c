@@ -120,6 +120,66 @@ static void assign(struct kafka_consumer *c, rd_kafka_topic_partition_list_t *li
     }
 }
 
+/* Both only note it; the caller has lists for librdkafka. */
+static void begin_reading(struct kafka_partition *p)
+{
+    p->is_read = true;
+    kafka_consumer_count(KAFKA_CONSUMER_PARTITIONS, 1);
+    LOG_INFO(LOG_KAFKA, "consumer.partition", F_STR("topic", p->full_topic), F_INT("partition", p->port.number),
+             F_INT("offset", p->window.next_offset), F_INT("left_open", p->window.n_undone));
+}
+
+static void end_reading(struct kafka_partition *p)
+{
+    p->is_read = false;
+    kafka_consumer_count(KAFKA_CONSUMER_PARTITIONS, -1);
+    LOG_INFO(LOG_KAFKA, "consumer.left", F_STR("topic", p->full_topic), F_INT("partition", p->port.number),
+             F_INT("offset", p->window.next_offset), F_INT("unsettled", p->window.n_unsettled));
+}
+
+static bool is_wanted(const struct kafka_consumer *c, const struct kafka_partition *p)
+{
+    return c->reader->interest(c->wants, p->port.topic) >= 0;
+}
+
+void kafka_partition_leave_unwanted(struct kafka_consumer *c)
+{
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(8);
+    rd_kafka_error_t *error;
+
+    for (struct kafka_partition *p = c->list; p; p = p->next) {
+        if (!p->is_read || is_wanted(c, p))
+            continue;
+        rd_kafka_topic_partition_list_add(list, p->full_topic.p, p->port.number);
+        end_reading(p);
+    }
+    error = list->cnt ? rd_kafka_incremental_unassign(c->rk, list) : NULL;
+    if (error) {
+        LOG_ERROR(LOG_KAFKA, "consumer.unassign", F_TEXT("error", rd_kafka_error_string(error)));
+        rd_kafka_error_destroy(error);
+    }
+    rd_kafka_topic_partition_list_destroy(list);
+    for (struct kafka_partition *p = c->list; p; p = p->next)
+        if (!p->is_read && p->is_paused)
+            resume(c, p); /* librdkafka would remember */
+}
+
+void kafka_partition_read_wanted(struct kafka_consumer *c)
+{
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(8);
+
+    for (struct kafka_partition *p = c->list; p; p = p->next) {
+        if (p->is_read || !is_wanted(c, p))
+            continue;
+        rd_kafka_topic_partition_list_add(list, p->full_topic.p, p->port.number)->offset = p->window.next_offset;
+        begin_reading(p);
+    }
+    assign(c, list);
+    rd_kafka_topic_partition_list_destroy(list);
+    for (struct kafka_partition *p = c->list; p; p = p->next)
+        kafka_partition_check(c, p);
+}
+
 static struct kafka_partition *add_partition(struct kafka_consumer *c, const struct kafka_found *found)
 {
     struct str topic = str_from(found->full_topic);
@@ -137,13 +197,10 @@ static struct kafka_partition *add_partition(struct kafka_consumer *c, const str
     kafka_window_start(&p->window, found->offset, (struct str){found->metadata, found->metadata_n});
     c->list = p;
     map_add(&c->partitions, MEM_KAFKA, hash_of(topic, found->number), p);
-    kafka_consumer_count(KAFKA_CONSUMER_PARTITIONS, 1);
-    LOG_INFO(LOG_KAFKA, "consumer.partition", F_STR("topic", topic), F_INT("partition", found->number),
-             F_INT("offset", found->offset), F_INT("left_open", p->window.n_undone));
     return p;
 }
 
-/* From the finder. */
+/* From the finder, which may have looked for what has not been wanted for a moment. */
 static void on_finding(struct mail *m)
 {
     struct kafka_finding *finding = CONTAINER_OF(m, struct kafka_finding, mail);
@@ -155,7 +212,10 @@ static void on_finding(struct mail *m)
         if (!c->is_stop_asked) {
             struct kafka_partition *p = add_partition(c, found);
 
-            rd_kafka_topic_partition_list_add(list, p->full_topic.p, p->port.number)->offset = found->offset;
+            if (!c->is_changing && is_wanted(c, p)) {
+                rd_kafka_topic_partition_list_add(list, p->full_topic.p, p->port.number)->offset = found->offset;
+                begin_reading(p);
+            }
         }
         kafka_found_free(found);
     }
@@ -192,6 +252,8 @@ void kafka_partition_begin_anew(struct kafka_consumer *c, struct kafka_partition
 
 void kafka_partition_check(struct kafka_consumer *c, struct kafka_partition *p)
 {
+    if (!p->is_read)
+        return;
     if (!p->is_paused && is_full(c, p))
         pause(c, p);
     else if (p->is_paused && has_room(c, p))
@@ -205,7 +267,7 @@ void kafka_partition_init(struct kafka_consumer *c)
 
 void kafka_partition_free(struct kafka_partition *p)
 {
-    kafka_consumer_count(KAFKA_CONSUMER_PARTITIONS, -1);
+    kafka_consumer_count(KAFKA_CONSUMER_PARTITIONS, -(int64_t)p->is_read);
     kafka_consumer_count(KAFKA_CONSUMER_PAUSED, -(int64_t)p->is_paused);
     mem_free(MEM_KAFKA, (char *)(uintptr_t)p->full_topic.p);
     mem_free(MEM_KAFKA, p);

@@ -23,6 +23,7 @@ struct kafka_partition {
     struct str full_topic; /* with the prefix, NUL-terminated; owned, and port.topic is a view into it */
     struct mail full;      /* to its home */
     atomic_bool is_telling;
+    bool is_read; /* it is wanted */
     bool is_paused;
     uint64_t paused_ms; /* since when */
     bool is_dirty;      /* something was settled since the last commit */
@@ -43,13 +44,19 @@ struct kafka_consumer {
     bool is_running, is_stopped;
     atomic_bool is_pausing; /* nothing is handed out any more */
     struct mail stop_mail;
+    struct mail want_mail, read_mail; /* the steps of kafka_consumer_want() */
+    void *next_wants;                 /* with want_mail */
+    struct mail *want_done;
+    struct mailbox *want_home;
 
     /* The thread's own. */
     struct loop loop;
     struct io wake; /* eventfd that librdkafka writes to */
     struct task poll_task;
     struct timer commit_timer, refresh_timer, full_timer, stop_timer;
-    struct map partitions;
+    void *wants;
+    bool is_changing;      /* between the steps of kafka_consumer_want(): nothing more is read until the reader knows it */
+    struct map partitions; /* also those that are not wanted any more: where they stopped must be known when they are again */
     struct kafka_partition *list; /* the same */
     uint64_t unsettled_bytes;
     bool is_choked; /* by max_bytes */
@@ -85,6 +92,10 @@ void kafka_consumer_on_error(rd_kafka_t *rk, int code, const char *reason, void 
 /* --- kafka_consumer_partition.c; the consumer's thread --- */
 
 void kafka_partition_init(struct kafka_consumer *c);
+
+/* Stops reading what is not wanted, and reads what is. */
+void kafka_partition_leave_unwanted(struct kafka_consumer *c);
+void kafka_partition_read_wanted(struct kafka_consumer *c);
 
 /* Pauses a partition of which too much is unsettled, and tells its home; lets one go on that has room again. */
 void kafka_partition_check(struct kafka_consumer *c, struct kafka_partition *p);

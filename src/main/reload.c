@@ -6,9 +6,11 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "config/config_diff.h"
+#include "core/rule_table.h"
 #include "main/rule_limits.h"
 #include "main/rule_options.h"
 #include "main/server.h"
+#include "main/to_mqtt_options.h"
 #include "obs/metrics.h"
 
 enum result { APPLIED, UNCHANGED, REFUSED, FAILED, RESULTS };
@@ -18,7 +20,7 @@ static struct metric results[RESULTS] = {
                  .labels = "result=\"applied\"",
                  .help =
                      "Reloads: applied; unchanged: nothing differed; refused: something needs a restart; failed: the file is "
-                     "invalid or topics could not be made",
+                     "invalid, topics could not be made, or Kafka's records not be read",
                  .kind = METRIC_COUNTER},
     [UNCHANGED] = {.name = "millrace_config_reload_total", .labels = "result=\"unchanged\"", .kind = METRIC_COUNTER},
     [REFUSED] = {.name = "millrace_config_reload_total", .labels = "result=\"refused\"", .kind = METRIC_COUNTER},
@@ -62,16 +64,21 @@ static struct metric states[] = {
 err reload_load(const struct cli *cli, uint64_t number, struct generation **out_generation, struct config_errors *errors)
 {
     struct rule_table *rules = NULL;
+    struct to_mqtt_rules *to_mqtt = NULL;
     struct config *config = NULL;
     err e = cli_load_config(cli, &config, errors);
 
     if (e == E_OK)
-        e = rule_options_make(config, cli_source_name(cli), &rules, errors);
+        e = rule_options_make(config, cli_source_name(cli), &rules, errors); /* finds what is wrong with the others, too */
+    if (e == E_OK)
+        e = to_mqtt_options_make(config, cli_source_name(cli), &to_mqtt, errors);
     if (e != E_OK) {
+        rule_table_unref(rules);
         config_unref(config);
         return e;
     }
     *out_generation = generation_new(number, config, rules);
+    (*out_generation)->to_mqtt = to_mqtt;
     return E_OK;
 }
 
@@ -132,19 +139,27 @@ static void on_in_use(struct mail *m)
     r->next = NULL;
     r->is_changing = false;
     LOG_INFO(LOG_CONFIG, "reload.applied", F_INT("generation", r->s->now->number),
-             F_INT("tenants", r->s->now->config->tenant_count), F_INT("rules", r->s->now->config->to_kafka_count));
+             F_INT("tenants", r->s->now->config->tenant_count), F_INT("rules", r->s->now->config->to_kafka_count),
+             F_INT("rules_to_mqtt", r->s->now->config->to_mqtt_count));
     reload_apply_log_levels(r->s->now->config);
     note(r, APPLIED);
     if (r->is_wanted)
         reload_ask(r);
 }
 
-/* One adapter after the other; MQTT, which has sessions to look at, last. */
+static void on_mqtt_in_use(struct mail *m)
+{
+    struct reload *r = CONTAINER_OF(m, struct reload, in_mqtt);
+
+    server_feed_use(r->s, r->next, &r->in_use);
+}
+
+/* One after the other: what devices send, over HTTP and MQTT, then what comes to them from Kafka. */
 static void on_http_in_use(struct mail *m)
 {
     struct reload *r = CONTAINER_OF(m, struct reload, in_http);
 
-    mqtt_reload_use(r->s->mqtt, r->next, &r->in_use, &r->s->loop.mailbox);
+    mqtt_reload_use(r->s->mqtt, r->next, &r->in_mqtt, &r->s->loop.mailbox);
 }
 
 static void change(struct reload *r)
@@ -229,11 +244,18 @@ static bool is_reloadable(struct reload *r, const struct generation *found, cons
 static void consider(struct reload *r, struct generation *found)
 {
     struct config_diff diff;
+    struct errinfo ei = {0};
 
     config_diff_make(r->s->now->config, found->config, &diff);
     if (!is_reloadable(r, found, &diff)) {
         generation_unref(found);
         note(r, REFUSED);
+        return;
+    }
+    if (diff.n_changes > 0 && server_feed_prepare(r->s, found, &ei) != E_OK) {
+        LOG_ERROR(LOG_CONFIG, "reload.consumer", F_TEXT("why", ei.text));
+        generation_unref(found);
+        note(r, FAILED);
         return;
     }
     supersede(r);
@@ -279,6 +301,7 @@ void reload_init(struct reload *r, struct server *s, const struct cli *cli, cons
         .cli = cli,
         .holds = &s->now,
         .in_http = {.on_mail = on_http_in_use},
+        .in_mqtt = {.on_mail = on_mqtt_in_use},
         .in_use = {.on_mail = on_in_use},
         .good_ms = loop_wall_ms(),
         .was_good = true,

@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include "base/arena.h"
+#include "base/check.h"
 #include "base/log.h"
 #include "broker/feed.h"
+#include "core/to_mqtt_rule.h"
 #include "kafka/kafka_consumer.h"
 #include "main/kafka_options.h"
 #include "main/server.h"
@@ -35,30 +37,10 @@ static void log_loop(void *context, const char *text)
 
 void server_feed_warn_of_loops(const struct generation *g)
 {
-    static struct config_errors errors; /* larger than a stack frame should be */
-    struct to_mqtt_rules *rules;
-
-    if (to_mqtt_options_make(g->config, "", &rules, &errors) != E_OK)
-        return; /* cannot be: they were found good */
-    (void)to_mqtt_options_find_loops(g->config, rules, g->rules, log_loop, NULL);
-    to_mqtt_rules_unref(rules);
+    (void)to_mqtt_options_find_loops(g->config, g->to_mqtt, g->rules, log_loop, NULL);
 }
 
-static err make_feed(struct server *s, struct errinfo *ei)
-{
-    const struct config *config = s->now->config;
-    struct config_errors errors = {0};
-    struct to_mqtt_rules *rules;
-
-    if (to_mqtt_options_make(config, "", &rules, &errors) != E_OK)
-        return errinfo_set(ei, E_INVAL, "%s", errors.items[0].text); /* cannot be: they were found good */
-    s->feed.feed = feed_new(mqtt_adapter_broker(s->mqtt), &s->workers, rules);
-    to_mqtt_rules_unref(rules);
-    server_feed_warn_of_loops(s->now);
-    return E_OK;
-}
-
-err server_feed_open(struct server *s, struct errinfo *ei)
+static err open_consumer(struct server *s, struct errinfo *ei)
 {
     const struct config *config = s->now->config;
     struct kafka_consumer_settings settings = {
@@ -66,40 +48,87 @@ err server_feed_open(struct server *s, struct errinfo *ei)
         .max_unsettled = (uint32_t)config->kafka.max_uncommitted,
         .max_bytes = config->kafka.max_uncommitted_bytes,
         .find_ms = config->kafka.is_embedded ? EMBEDDED_FIND_MS : 0,
+        .reader = feed_reader(s->feed.feed),
+        .wants = s->now->to_mqtt,
     };
     struct kafka_settings kafka;
     struct arena scratch = {0};
     char name[NAME_BYTES];
-    err e;
+    err e = instance_name(config, name, ei);
 
-    if (config->to_mqtt_count == 0)
-        return E_OK;
-    e = instance_name(config, name, ei);
-    if (e == E_OK)
-        e = make_feed(s, ei);
     if (e != E_OK)
         return e;
     settings.instance = str_from(name);
-    settings.reader = feed_reader(s->feed.feed);
     kafka_options_make(&scratch, config, &kafka);
     e = kafka_consumer_open(s->kafka, &kafka, &settings, &s->feed.consumer, ei);
     arena_free(&scratch, MEM_CONFIG);
     return e;
 }
 
+/* --- other rules --- */
+
+static void on_used(struct mail *m)
+{
+    struct server_feed *f = CONTAINER_OF(m, struct server_feed, used);
+    struct server *s = CONTAINER_OF(f, struct server, feed);
+
+    if (f->consumer && !f->is_started)
+        server_feed_start(f);
+    if (f->consumer)
+        kafka_consumer_read_wanted(f->consumer);
+    f->next = NULL;
+    mailbox_post(&s->loop.mailbox, f->done);
+}
+
+static void on_left(struct mail *m)
+{
+    struct server_feed *f = CONTAINER_OF(m, struct server_feed, left);
+    struct server *s = CONTAINER_OF(f, struct server, feed);
+
+    feed_use(f->feed, f->next->to_mqtt, &f->used, &s->loop.mailbox);
+}
+
+err server_feed_prepare(struct server *s, const struct generation *next, struct errinfo *ei)
+{
+    return s->feed.consumer || to_mqtt_rules_count(next->to_mqtt) == 0 ? E_OK : open_consumer(s, ei);
+}
+
+void server_feed_use(struct server *s, const struct generation *next, struct mail *done)
+{
+    struct server_feed *f = &s->feed;
+
+    f->next = next;
+    f->done = done;
+    if (f->consumer)
+        kafka_consumer_want(f->consumer, next->to_mqtt, &f->left, &s->loop.mailbox);
+    else
+        mailbox_post(&s->loop.mailbox, &f->left);
+}
+
+/* --- life --- */
+
+err server_feed_open(struct server *s, struct errinfo *ei)
+{
+    s->feed.left.on_mail = on_left;
+    s->feed.used.on_mail = on_used;
+    s->feed.feed = feed_new(mqtt_adapter_broker(s->mqtt), &s->workers, s->now->to_mqtt);
+    server_feed_warn_of_loops(s->now);
+    return server_feed_prepare(s, s->now, ei);
+}
+
 void server_feed_start(struct server_feed *f)
 {
     if (!f->consumer)
         return;
+    f->is_started = true;
     feed_start(f->feed, kafka_consumer_source(f->consumer));
     kafka_consumer_start(f->consumer);
 }
 
 void server_feed_drain(struct server_feed *f)
 {
-    if (!f->consumer)
-        return;
-    kafka_consumer_pause(f->consumer);
+    if (f->consumer)
+        kafka_consumer_pause(f->consumer);
     feed_drain(f->feed);
 }
 

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "core/rule_table.h"
+#include "core/to_mqtt_rule.h"
 #include "registry/registry.h"
 
 struct counted {
@@ -30,7 +31,8 @@ struct generation *generation_new(uint64_t number, struct config *config, struct
     struct counted *counted = mem_alloc_zero(MEM_REGISTRY, sizeof *counted);
 
     atomic_init(&counted->refs, 1);
-    counted->generation = (struct generation){number, config, registry_new(config), rules ? rules : no_rules()};
+    counted->generation = (struct generation){
+        .number = number, .config = config, .registry = registry_new(config), .rules = rules ? rules : no_rules()};
     return &counted->generation;
 }
 
@@ -45,6 +47,7 @@ void generation_unref(struct generation *generation)
     if (!generation || atomic_fetch_sub_explicit(&counted_of(generation)->refs, 1, memory_order_acq_rel) != 1)
         return;
     rule_table_unref(generation->rules);
+    to_mqtt_rules_unref(generation->to_mqtt);
     registry_unref(generation->registry);
     config_unref(generation->config);
     mem_free(MEM_REGISTRY, counted_of(generation));

@@ -9,12 +9,14 @@
 
 struct registry;
 struct rule_table;
+struct to_mqtt_rules;
 
 struct generation {
     uint64_t number; /* from 1 */
     struct config *config;
     struct registry *registry;
-    struct rule_table *rules; /* never NULL */
+    struct rule_table *rules;      /* never NULL */
+    struct to_mqtt_rules *to_mqtt; /* NULL: whoever made it has nothing read from Kafka; set before it is shared, and owned */
 };
 
 /* Takes the caller's references to `config` and `rules` and builds the registry. `rules` NULL: none. The caller owns one

@@ -25,7 +25,8 @@ struct bench {
     struct rig rig;
     struct source_reader reader;
     struct kafka_consumer *consumer;
-    const char *topic; /* a name, or with `*` at its end the beginning of one */
+    const char *topic; /* the wants: a name, or with `*` at its end the beginning of one */
+    bool is_changed;   /* to other wants */
     bool begins_at_end;
     struct source_record *records[MAX_RECORDS];
     size_t n_records;
@@ -35,25 +36,38 @@ struct bench {
 
 static struct bench b;
 
-static int interest(void *context, struct str topic)
-{
-    size_t n = strlen(b.topic);
+static atomic_int n_refs;
 
-    (void)context;
-    if (b.topic[n - 1] == '*')
-        return str_starts_with(topic, (struct str){b.topic, n - 1}) ? 0 : -1;
-    return str_equal(topic, str_from(b.topic)) ? 0 : -1;
+static void *ref(void *wants)
+{
+    atomic_fetch_add(&n_refs, 1);
+    return wants;
 }
 
-static struct str name(void *context, int which)
+static void unref(void *wants)
 {
-    (void)context;
-    return which == 0 ? str_from(b.topic) : (struct str){0};
+    if (wants)
+        atomic_fetch_sub(&n_refs, 1);
 }
 
-static bool begins_at_end(void *context, int which)
+static int interest(void *wants, struct str topic)
 {
-    (void)context;
+    const char *wanted = wants;
+    size_t n = strlen(wanted);
+
+    if (wanted[n - 1] == '*')
+        return str_starts_with(topic, (struct str){wanted, n - 1}) ? 0 : -1;
+    return str_equal(topic, str_from(wanted)) ? 0 : -1;
+}
+
+static struct str name(void *wants, int which)
+{
+    return which == 0 ? str_from(wants) : (struct str){0};
+}
+
+static bool begins_at_end(void *wants, int which)
+{
+    (void)wants;
     assert_int_equal(which, 0);
     return b.begins_at_end;
 }
@@ -109,7 +123,8 @@ static void start(void)
                                                .instance = STR("test"),
                                                .max_unsettled = b.max_unsettled,
                                                .find_ms = FIND_MS,
-                                               .reader = &b.reader};
+                                               .reader = &b.reader,
+                                               .wants = (char *)(uintptr_t)b.topic};
     struct errinfo ei = {0};
 
     if (kafka_consumer_open(b.rig.k, &settings, &consumer, &b.consumer, &ei) != E_OK)
@@ -120,7 +135,9 @@ static void start(void)
 static void open_bench(const char *topic, size_t n_items)
 {
     b = (struct bench){.topic = topic};
-    b.reader = (struct source_reader){.interest = interest,
+    b.reader = (struct source_reader){.ref = ref,
+                                      .unref = unref,
+                                      .interest = interest,
                                       .name = name,
                                       .begins_at_end = begins_at_end,
                                       .home = home,
@@ -136,6 +153,26 @@ static void stop(void)
     kafka_consumer_free(b.consumer);
     b.consumer = NULL;
     b.n_records = 0;
+    assert_int_equal(atomic_load(&n_refs), 0);
+}
+
+static void on_changed(struct mail *m)
+{
+    (void)m;
+    b.is_changed = true;
+}
+
+/* Both steps; between them stands what the reader does. */
+static void want(const char *topic)
+{
+    static struct mail done = {.on_mail = on_changed};
+    uint64_t since_ms = loop_clock_ms();
+
+    b.is_changed = false;
+    kafka_consumer_want(b.consumer, (char *)(uintptr_t)topic, &done, &b.rig.loop.mailbox);
+    while (!b.is_changed)
+        turn(since_ms, "the answer");
+    kafka_consumer_read_wanted(b.consumer);
 }
 
 static void close_bench(void)
@@ -285,6 +322,130 @@ static void a_topic_that_is_not_there_is_told_and_found_when_it_is(void **state)
     close_bench();
 }
 
+static void check_and_settle(size_t i)
+{
+    assert_int_equal(number_of(b.records[i]), i);
+    settle(i);
+}
+
+static void what_is_not_wanted_is_left_and_later_goes_on_where_it_stopped(void **state)
+{
+    struct sink_topic *one, *two;
+
+    (void)state;
+    open_bench("one", 200);
+    one = rig_topic(&b.rig, "one");
+    two = rig_topic(&b.rig, "two");
+    produce(one, 0, 50);
+    produce(two, 50, 50);
+    start();
+    wait_records(50);
+    want("two");
+    wait_records(100);
+    produce(one, 100, 50); /* nobody wants them now */
+    produce(two, 150, 1);
+    wait_records(101);
+    for (size_t i = 50; i < 100; i++)
+        assert_int_equal(number_of(b.records[i]), i);
+    assert_int_equal(number_of(b.records[100]), 150);
+    for (size_t i = 0; i < 25; i++)
+        settle(2 * i); /* of what was left; the rest is still out */
+    want("one");
+    wait_records(151);
+    for (size_t i = 101; i < 151; i++)
+        assert_int_equal(number_of(b.records[i]), i - 1);
+    for (size_t i = 0; i < 25; i++)
+        settle(2 * i + 1);
+    for (size_t i = 50; i < 101; i++)
+        settle(i);
+    stop(); /* all of "two" was settled after it was left, and committed */
+    b.topic = "two";
+    start();
+    wait_metric(KAFKA_CONSUMER_PARTITIONS, KAFKA_MOCK_PARTITIONS);
+    assert_int_equal(b.n_records, 0);
+    want("one"); /* 100 to 149 were never settled */
+    wait_records(50);
+    for (size_t i = 0; i < 50; i++)
+        assert_int_equal(number_of(b.records[i]), 100 + i);
+    close_bench();
+}
+
+static void wants_may_change_at_any_moment_and_nothing_comes_twice_or_out_of_order(void **state)
+{
+    enum { CHANGES = 40, STEP = 50 };
+    struct sink_topic *topic;
+    size_t next = 0;
+
+    (void)state;
+    open_bench("t", CHANGES * STEP);
+    b.max_unsettled = 3 * STEP; /* it also pauses */
+    topic = rig_topic(&b.rig, "t");
+    (void)rig_topic(&b.rig, "u");
+    start();
+    for (size_t i = 0; i < CHANGES; i++) {
+        produce(topic, i * STEP, STEP);
+        want(i % 2 ? "t" : "u");
+        while (next < b.n_records)
+            check_and_settle(next++);
+    }
+    while (next < CHANGES * STEP) {
+        wait_records(next + 1);
+        check_and_settle(next++);
+    }
+    loop_turn(&b.rig.loop, 50);
+    assert_int_equal(b.n_records, CHANGES * STEP);
+    close_bench();
+}
+
+static void wants_that_come_later_begin_at_the_end_if_they_are_new(void **state)
+{
+    struct sink_topic *topic;
+
+    (void)state;
+    open_bench("absent", N);
+    b.begins_at_end = true;
+    topic = rig_topic(&b.rig, "t1");
+    produce(topic, 0, 10);
+    start();
+    want("t*");
+    wait_metric(KAFKA_CONSUMER_PARTITIONS, KAFKA_MOCK_PARTITIONS);
+    produce(topic, 10, 10);
+    wait_records(10);
+    assert_int_equal(number_of(b.records[0]), 10);
+    produce(rig_topic(&b.rig, "t2"), 20, 10); /* newer than the wants */
+    wait_records(20);
+    want("t1"); /* another name, but it is known */
+    produce(topic, 30, 5);
+    wait_records(25);
+    want("t*");
+    produce(rig_topic(&b.rig, "t3"), 35, 5); /* new, and of an interest that has partitions */
+    wait_records(30);
+    for (size_t i = 0; i < 30; i++)
+        assert_int_equal(number_of(b.records[i]), 10 + i);
+    close_bench();
+}
+
+static void wants_change_while_kafka_is_away(void **state)
+{
+    (void)state;
+    open_bench("t", N);
+    produce(rig_topic(&b.rig, "t"), 0, N / 2);
+    produce(rig_topic(&b.rig, "u"), N / 2, N / 2);
+    start();
+    wait_records(N / 2);
+    assert_int_equal(rd_kafka_mock_broker_set_down(rig_cluster(&b.rig), -1), 0);
+    want("u");
+    want("t");
+    want("u");
+    assert_int_equal(rd_kafka_mock_broker_set_up(rig_cluster(&b.rig), -1), 0);
+    wait_records(N);
+    for (size_t i = 0; i < N; i++) {
+        assert_int_equal(number_of(b.records[i]), i);
+        settle(i);
+    }
+    close_bench();
+}
+
 static void a_partition_pauses_when_too_much_is_unsettled(void **state)
 {
     int64_t pauses = metric_value(&kafka_consumer_metrics[KAFKA_CONSUMER_PAUSES]);
@@ -383,6 +544,10 @@ int main(void)
         cmocka_unit_test(a_restart_brings_only_what_was_not_settled),
         cmocka_unit_test(a_new_interest_may_begin_at_the_end_and_loses_nothing_from_then_on),
         cmocka_unit_test(a_topic_that_is_not_there_is_told_and_found_when_it_is),
+        cmocka_unit_test(what_is_not_wanted_is_left_and_later_goes_on_where_it_stopped),
+        cmocka_unit_test(wants_may_change_at_any_moment_and_nothing_comes_twice_or_out_of_order),
+        cmocka_unit_test(wants_that_come_later_begin_at_the_end_if_they_are_new),
+        cmocka_unit_test(wants_change_while_kafka_is_away),
         cmocka_unit_test(a_partition_pauses_when_too_much_is_unsettled),
         cmocka_unit_test(kafka_that_is_away_is_waited_for),
         cmocka_unit_test(a_failed_commit_is_tried_again),

@@ -12,6 +12,9 @@
 #include "base/check.h"
 
 enum { CLIENTS = 4, ROUNDS = 40, RELOADS = 40, PER_PUBLISH = 2, TEXT_BYTES = 64 };
+enum {
+    SLACK_BYTES = 256 /* blocks that the allocator uses again may be larger than asked for; a generation is larger than this */
+};
 
 #define HEAD "kafka: {bootstrap: 'nowhere:9092'}\nlisteners: [{mqtt: '127.0.0.1:0', tenant: t1, anonymous: true}]\ntenants:\n"
 
@@ -221,8 +224,8 @@ static void an_old_generation_dies_although_clients_stay(void **state)
     config_bytes = mem_used(MEM_CONFIG);
     for (int i = 0; i < RELOADS; i++)
         mqtt_rig_reload(&r, NULL, NULL);
-    assert_int_equal(mem_used(MEM_REGISTRY), registry_bytes);
-    assert_int_equal(mem_used(MEM_CONFIG), config_bytes);
+    assert_true(mem_used(MEM_REGISTRY) < registry_bytes + SLACK_BYTES);
+    assert_true(mem_used(MEM_CONFIG) < config_bytes + SLACK_BYTES);
     expect_alive(&p);
     mqtt_peer_close(&p);
 }
