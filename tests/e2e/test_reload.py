@@ -1,17 +1,20 @@
 """The configuration changes while the server runs: what asks for it, what it does to clients, and what cannot change."""
 import signal
+import struct
 
 import pytest
 import yaml
 
 from lib.load import Load, check_exactly_once
-from lib.mqtt import DISCONNECT, V5, V311, Client
+from lib.mqtt import DISCONNECT, V5, V311, Client, packet
+from lib.records import put, wait_position
 from lib.wait import until
 
 PASSWORD = "pw"
 BAD_CREDENTIALS = {V311: 4, V5: 0x86}
 ADMINISTRATIVE_ACTION = 0x98
 RELOADS = 100
+WATCHED_S = 1.5  # how long something has to stay away
 
 
 class Reloading:
@@ -266,3 +269,133 @@ def test_100_reloads_under_load_lose_and_refuse_nothing(reloading, tenant, kafka
     finally:
         load.close()
     assert r.generation() == RELOADS + 1
+
+
+# --- rules from Kafka to MQTT ---
+
+class Subscriber:
+    """A client without a name that acknowledges what it gets."""
+
+    def __init__(self, r, *filters):
+        self.client = Client(r.server.mqtt, V5)
+        self.client.connect("subscriber")
+        assert self.client.subscribe([(f, 1) for f in filters]) == [1] * len(filters)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.client.close()
+
+    def take(self, n):
+        """[(topic, payload)] of the next n messages."""
+        got = []
+        for _ in range(n):
+            publish = self.client.expect_publish()
+            self.client.send(packet(4, 0, struct.pack(">H", publish.packet_id)))
+            got.append((publish.topic, publish.payload.decode()))
+        return got
+
+
+@pytest.fixture
+def from_kafka(reloading, tenant):
+    """A server with a consumer group of its own."""
+    def make(bootstrap=None, **options):
+        return reloading(bootstrap, kafka={"group": f"g-{tenant}"}, instance="one", **options)
+    return make
+
+
+def rule(topic, mqtt, **options):
+    return {"topic": topic, "mqtt": mqtt, "from": "earliest"} | options
+
+
+def test_a_rule_from_kafka_is_added_changed_and_removed(from_kafka, tenant, kafka):
+    one, two, group = f"one-{tenant}", f"two-{tenant}", f"g-{tenant}.one"
+    kafka.create(one)
+    kafka.create(two)
+    put(kafka.bootstrap, one, ("k", "1"))
+    r = from_kafka()
+    with Subscriber(r, "#") as subscriber:
+        r.config["to_mqtt"] = [rule(one, "in/{key}")]
+        r.reload(how="replace")
+        assert subscriber.take(1) == [("in/k", "1")]
+
+        r.config["to_mqtt"] = [rule(one, "changed/{key}"), rule(two, "two/{key}")]
+        r.write_in_place()
+        r.reload(how="hang_up")
+        put(kafka.bootstrap, one, ("k", "2"))
+        assert subscriber.take(1) == [("changed/k", "2")]
+        put(kafka.bootstrap, two, ("k", "3"))
+        assert subscriber.take(1) == [("two/k", "3")]
+
+        r.config["to_mqtt"] = [rule(two, "two/{key}")]
+        r.reload()
+        wait_position(kafka.bootstrap, group, one, 2)
+        put(kafka.bootstrap, one, ("k", "4"))
+        put(kafka.bootstrap, two, ("k", "5"))
+        assert subscriber.take(1) == [("two/k", "5")]
+        subscriber.client.expect_silence(WATCHED_S)
+
+        r.config["to_mqtt"] = [rule(one, "back/{key}")]
+        r.reload()
+        assert subscriber.take(1) == [("back/k", "4")], "it goes on where it stopped"
+        wait_position(kafka.bootstrap, group, one, 3)
+        del r.config["to_mqtt"]
+        r.reload()
+        until(lambda: r.server.metrics().sum("millrace_kafka_consumer_partitions") == 0, "all partitions to be left")
+        put(kafka.bootstrap, one, ("k", "6"))
+        subscriber.client.expect_silence(WATCHED_S)
+
+
+def test_what_waits_keeps_the_rule_it_came_under(from_kafka, tenant, kafka):
+    topic, group = f"held-{tenant}", f"g-{tenant}.one"
+    kafka.create(topic)
+    r = from_kafka(to_mqtt=[rule(topic, "old/{key}", hold="1h")])
+    put(kafka.bootstrap, topic, *[("k", str(i)) for i in range(10)])
+    until(lambda: r.server.metrics().sum("millrace_to_mqtt_held") == 10, "the records to wait")
+    r.config["to_mqtt"] = []
+    r.reload()
+    with Subscriber(r, "#") as subscriber:
+        assert subscriber.take(10) == [("old/k", str(i)) for i in range(10)]
+    wait_position(kafka.bootstrap, group, topic, 10)
+
+
+def test_rules_change_while_kafka_is_away(from_kafka, tenant, own_kafka):
+    topic = f"away-{tenant}"
+    own_kafka.create(topic)
+    r = from_kafka(own_kafka.bootstrap)
+    own_kafka.pause()
+    r.config["to_mqtt"] = [rule(topic, "in/{key}")]
+    r.reload()
+    own_kafka.resume()
+    with Subscriber(r, "#") as subscriber:
+        put(own_kafka.bootstrap, topic, ("k", "1"))
+        assert subscriber.take(1) == [("in/k", "1")]
+
+
+def test_20_reloads_of_rules_while_records_flow_deliver_each_once_in_order(from_kafka, tenant, kafka):
+    reloads, step = 20, 100
+    always, sometimes, got = f"always-{tenant}", f"sometimes-{tenant}", []
+    kafka.create(always)
+    kafka.create(sometimes)
+    r = from_kafka(to_mqtt=[rule(always, "a/0/{key}"), rule(sometimes, "s/0/{key}")])
+    with Subscriber(r, "#") as subscriber:
+        for number in range(1, reloads + 1):
+            for topic in (always, sometimes):
+                put(kafka.bootstrap, topic, *[("k", str(i)) for i in range((number - 1) * step, number * step)])
+            r.config["to_mqtt"] = [rule(always, f"a/{number}/{{key}}")]
+            if number % 2 == 0:
+                r.config["to_mqtt"].append(rule(sometimes, f"s/{number}/{{key}}"))
+            r.reload()
+            got += subscriber.take(step)
+        got += subscriber.take(reloads * step)
+        subscriber.client.expect_silence(WATCHED_S)
+        until(lambda: r.server.metrics().sum("millrace_to_mqtt_delivered_total") == 2 * reloads * step, "all to be settled")
+    for first in "as":
+        mine = [(topic.split("/"), payload) for topic, payload in got if topic.startswith(first)]
+        assert [payload for _, payload in mine] == [str(i) for i in range(reloads * step)]
+        generations = [int(levels[1]) for levels, _ in mine]
+        assert generations == sorted(generations)
+    assert r.server.metrics().sum("millrace_to_mqtt_dropped_total") == 0
+    for topic in (always, sometimes):
+        wait_position(kafka.bootstrap, f"g-{tenant}.one", topic, reloads * step)
