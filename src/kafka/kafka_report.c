@@ -55,6 +55,15 @@ static void log_failure(const rd_kafka_message_t *m, enum outcome outcome)
              F_TEXT("outcome", sink_outcome_name(outcome)), F_TEXT("error", rd_kafka_err2name(m->err)));
 }
 
+/* Stored, as far as the broker itself has said so. When a later batch of a partition is stored, librdkafka takes the earlier ones
+ * for stored as well, whose own answer was an error or never came: without an offset. A broker that has not heard of our producer
+ * on that partition before (a new topic, a new producer, one it has forgotten) accepts the later batch although the earlier one
+ * was refused, so that is no proof. The record may be there; whoever sent it must be told that we do not know. */
+static bool is_confirmed(const rd_kafka_message_t *m)
+{
+    return m->offset >= 0;
+}
+
 static void answer(struct answers *a, const struct kafka_producer *p, const rd_kafka_message_t *m)
 {
     struct delivery *d = m->_private;
@@ -63,6 +72,10 @@ static void answer(struct answers *a, const struct kafka_producer *p, const rd_k
     if (m->err) {
         outcome = is_purged(m) ? kafka_error_fatal_outcome(p->fatal_code) : kafka_error_outcome(m->err);
         log_failure(m, outcome);
+    } else if (!is_confirmed(m)) {
+        outcome = OUTCOME_UNAVAILABLE;
+        LOG_WARN(LOG_KAFKA, "kafka.record_unconfirmed", F_TEXT("topic", rd_kafka_topic_name(m->rkt)),
+                 F_INT("partition", m->partition));
     }
     d->outcome = outcome;
     a->bytes += d->charged_bytes;

@@ -1,5 +1,7 @@
 #include "kafka/kafka_topics.h"
 
+#include <unistd.h>
+
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -10,6 +12,9 @@
 enum {
     CREATE_MS = 10000,     /* one CreateTopics request, answered when the topics are there */
     CREATE_SLICE_MS = 200, /* between looks at whether somebody wants to stop */
+    LEADER_MS = 500,       /* one question to the leader of a partition that was just made */
+    LEADER_ATTEMPTS = 40,
+    LEADER_PAUSE_MS = 20,
 };
 
 static const int cluster_default = -1; /* for partitions and replicas, from CreateTopics version 4 on (KIP-464) */
@@ -177,8 +182,35 @@ static err find_missing(struct kafka *k, const struct kafka_topics *r, const str
     return E_OK;
 }
 
+/* Whether the leader of a partition serves it. Metadata names the leader of a new partition a moment before that broker knows. */
+static bool has_serving_leader(struct kafka *k, struct kafka_producer *p, const char *topic, int32_t partition)
+{
+    int64_t low, high;
+
+    for (int i = 0; i < LEADER_ATTEMPTS && !atomic_load(&k->admin.is_stopping); i++) {
+        if (rd_kafka_query_watermark_offsets(p->rk, topic, partition, &low, &high, LEADER_MS) == RD_KAFKA_RESP_ERR_NO_ERROR)
+            return true;
+        usleep(LEADER_PAUSE_MS * 1000);
+    }
+    return false;
+}
+
+/* Waits for the leaders of the topics that were just made, so that no first record meets a broker that refuses it. */
+static err await_leaders(struct kafka *k, struct kafka_producer *p, const struct kafka_topic_list *list, const struct str *made,
+                         size_t n_made)
+{
+    for (size_t i = 0; i < n_made && !k->mock.cluster; i++) {
+        const struct rd_kafka_metadata_topic *t = map_find(&list->by_name, siphash(made[i]), &made[i], has_name);
+
+        for (int j = 0; t && j < t->partition_cnt; j++)
+            if (!has_serving_leader(k, p, t->topic, t->partitions[j].id))
+                return E_AGAIN;
+    }
+    return E_OK;
+}
+
 /* Opens the topics at the sink and asks once more, so that their metadata is here before the first record is. */
-static err warm(struct kafka *k, struct kafka_producer *p, const struct kafka_topics *r)
+static err warm(struct kafka *k, struct kafka_producer *p, const struct kafka_topics *r, const struct str *made, size_t n_made)
 {
     struct kafka_topic_list list = {0};
     struct str *missing = mem_alloc(MEM_KAFKA, r->n_names * sizeof *missing + 1);
@@ -192,6 +224,8 @@ static err warm(struct kafka *k, struct kafka_producer *p, const struct kafka_to
         if (e == E_OK && n_missing > 0)
             e = E_AGAIN;
     }
+    if (e == E_OK)
+        e = await_leaders(k, p, &list, made, n_made);
     free_names(missing, n_missing);
     kafka_topics_free(&list);
     return e;
@@ -207,6 +241,8 @@ err kafka_topics_ensure(struct kafka *k, struct kafka_producer *p, struct kafka_
         e = errinfo_set(&r->result, e, "a topic's name is not legal in Kafka: 1 to 249 of a-z A-Z 0-9 . _ -");
     else if (n_missing > 0)
         e = create(k, p, missing, n_missing, &r->result);
+    if (e == E_OK && r->n_names > 0)
+        e = warm(k, p, r, missing, n_missing);
     free_names(missing, n_missing);
-    return e == E_OK && r->n_names > 0 ? warm(k, p, r) : e;
+    return e;
 }

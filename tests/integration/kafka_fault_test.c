@@ -83,6 +83,31 @@ static void a_passing_error_is_tried_again_until_stored(void **state)
     rig_close(&r);
 }
 
+/* Two batches of a partition are under way; the broker refuses the first and, not knowing the producer yet, stores the second.
+ * librdkafka takes the first for stored as well ("implicitly acked"), which it is not. */
+static void a_later_success_is_no_proof_for_an_earlier_record(void **state)
+{
+    static const struct kafka_property one_record_a_batch[] = {{STR_INIT("batch.num.messages"), STR_INIT("1")}};
+    struct kafka_settings settings = plain;
+    struct sink_topic *topic;
+    struct rig r;
+
+    (void)state;
+    settings.properties = one_record_a_batch;
+    settings.n_properties = ARRAY_LEN(one_record_a_batch);
+    rig_open(&r, settings, 2);
+    topic = rig_topic(&r, "t");
+    rd_kafka_mock_broker_set_rtt(rig_cluster(&r), 1, 200); /* so that both are under way before the first is answered */
+    rd_kafka_mock_push_request_errors(rig_cluster(&r), PRODUCE, 1, RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION);
+    rig_send(&r, 0, topic, "key", "refused");
+    rig_send(&r, 1, topic, "key", "stored");
+    rig_wait(&r, &r.n_answered, 2);
+    assert_int_equal(r.items[1].delivery.outcome, OUTCOME_STORED);
+    assert_int_equal(r.items[0].delivery.outcome, OUTCOME_UNAVAILABLE);
+    rig_consume(&r, "t", 1, NULL, NULL);
+    rig_close(&r);
+}
+
 static void a_topic_that_does_not_exist_is_told(void **state)
 {
     struct rig r;
@@ -343,6 +368,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_error_of_the_broker_is_the_records_outcome),
         cmocka_unit_test(a_passing_error_is_tried_again_until_stored),
+        cmocka_unit_test(a_later_success_is_no_proof_for_an_earlier_record),
         cmocka_unit_test(a_topic_that_does_not_exist_is_told),
         cmocka_unit_test(records_wait_for_a_broker_that_is_away_and_keep_their_order),
         cmocka_unit_test(an_idle_process_notices_that_the_broker_is_back),
