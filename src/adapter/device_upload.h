@@ -1,5 +1,5 @@
 /* device_upload: what a device sends, by whichever protocol, on its way to a record: who may speak for whom, the rules of
- * content types, QoS and times to live, defaults (spec/hono 1.3, 6.1). Everything that can be refused without Kafka. On the
+ * content types, QoS and times to live, defaults (docs/wire/device-data.md). Everything that can be refused without Kafka. On the
  * worker; does not block. */
 #pragma once
 
@@ -27,7 +27,7 @@ struct device_upload {
     bool is_malformed;     /* its payload is not the text it claims to be */
     bool admits_strangers; /* a sender without a device of its own may speak for every device of its tenant */
     /* Once prepared: */
-    bool is_terminal; /* refused because the sender itself may not be here any more (spec/hono 2.3) */
+    bool is_terminal; /* refused because the sender itself may not be here any more (docs/DEVICES.md) */
     const char *text; /* refused: why, in words; NULL: the refusal's own */
 };
 

@@ -1,4 +1,4 @@
-/* device_error: subscriptions to errors and the messages published to them (spec/hono 2.3). A device subscribes with the
+/* device_error: subscriptions to errors and the messages published to them (docs/DEVICES.md). A device subscribes with the
  * filter `error/[T]/[D|+]/#` (or `e/...`) at QoS 0 and is told on `error/[T]/[D]/<kind>/<id>/<status>` what happened to a
  * publish of its own that could not be taken. Pure functions, any thread; no memory is allocated. */
 #pragma once

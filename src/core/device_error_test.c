@@ -38,7 +38,7 @@ static void filters_have_four_levels_and_end_with_hash(void **state)
         {"error/T/D/", E_INVAL, false, false, "", ""},
         {"error/T/D/telemetry", E_INVAL, false, false, "", ""},
         {"error/T/D", E_INVAL, false, false, "", ""},
-        {"error/+/D/#", E_INVAL, false, false, "", ""}, /* as for commands (spec/hono 2.4) */
+        {"error/+/D/#", E_INVAL, false, false, "", ""}, /* as for commands (docs/DEVICES.md) */
         {"e/+/+/#", E_INVAL, false, false, "", ""},
         {"#", E_NOTFOUND, false, false, "", ""},
         {"", E_NOTFOUND, false, false, "", ""},

@@ -18,7 +18,7 @@ enum device_fault {
     DEVICE_FAULTS,
 };
 
-/* The status of spec/hono 2.3: 400, 404 or 503; 200 for DEVICE_FAULT_NONE. */
+/* The status of docs/DEVICES.md: 400, 404 or 503; 200 for DEVICE_FAULT_NONE. */
 int device_fault_status(enum device_fault fault);
 
 /* A short text for the device, as in "event with QoS 0". Never NULL. */

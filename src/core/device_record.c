@@ -54,7 +54,7 @@ static void add_if_given(struct builder *b, struct str name, struct str value)
         add(b, name, value);
 }
 
-/* A number in its JSON form, which is plain decimal (spec/hono 1.2). */
+/* A number in its JSON form, which is plain decimal (docs/wire/device-data.md). */
 static void add_number(struct builder *b, struct str name, bool is_negative, uint64_t magnitude)
 {
     char digits[21];
@@ -121,7 +121,7 @@ static enum device_fault merge_defaults(struct builder *b, const struct device_m
     return fault ? fault : add_defaults(b, &m->tenant_defaults, &m->device_defaults, &n_added);
 }
 
-/* spec/hono 1.3: the candidate is capped by the tenant's bound, which stands in when there is none. */
+/* docs/wire/device-data.md: the candidate is capped by the tenant's bound, which stands in when there is none. */
 static void add_ttl(struct builder *b, const struct device_message *m)
 {
     bool is_event = m->endpoint == DEVICE_ENDPOINT_EVENT;

@@ -1,4 +1,4 @@
-/* device_record: turns a device's message into the record for Kafka, with the headers of spec/hono 1.2 and 1.3 and the rules
+/* device_record: turns a device's message into the record for Kafka, with the headers of docs/wire/device-data.md and the rules
  * for content types, defaults and times to live. Which record goes to which topic is the caller's choice. Pure functions, any
  * thread; no memory is allocated. */
 #pragma once
@@ -74,7 +74,7 @@ struct device_record {
  * traceparent, tracestate, tenant_id, gateway_id. A default never becomes one of the headers named here, nor do the ttl
  * defaults; the default `content-type` serves when the message has none, else it is `application/octet-stream`.
  *
- * ttl (spec/hono 1.3): events take the bag's, else the default `ttl`; telemetry takes the default `ttl-telemetry-qos0` or
+ * ttl (docs/wire/device-data.md): events take the bag's, else the default `ttl`; telemetry takes the default `ttl-telemetry-qos0` or
  * `-qos1` and ignores the bag's. The bound caps it, and stands in when there is none. A default that is no whole number counts
  * as absent.
  *

@@ -84,7 +84,7 @@ static void check_header(const struct device_record *r, const char *name, const 
         fail_msg("row %zu: header %s is '%.*s', not '%s'", row, name, STR_ARG(*got), want);
 }
 
-/* spec/hono 11, item 2 */
+/* docs/wire/device-data.md */
 static void plain_telemetry_has_the_mandatory_headers_and_no_other(void **state)
 {
     struct device_message m = plain_message(TELEMETRY);
@@ -166,7 +166,7 @@ static void the_trace_context_of_the_protocol_outranks_the_bag(void **state)
     check_header(&r, "tracestate", NULL, 1); /* the state of another context would be wrong */
 }
 
-/* spec/hono 1.4, 2.2 and 11, item 9 */
+/* docs/wire/device-data.md */
 static void payload_and_content_type_must_fit_each_other(void **state)
 {
     static const struct {
@@ -244,7 +244,7 @@ static void an_empty_payload_without_pointer_is_still_not_null(void **state)
     assert_int_equal(r.record.value.n, 0);
 }
 
-/* spec/hono 11, item 8 */
+/* docs/wire/device-data.md */
 static void device_defaults_outrank_those_of_the_tenant(void **state)
 {
     static const char *const of_device[] = {"unit", "C", "content-type", "text/plain", NULL};
@@ -291,7 +291,7 @@ static void reserved_names_never_come_from_defaults(void **state)
     }
 }
 
-/* spec/hono 1.3; limits and defaults in seconds, the header in milliseconds */
+/* docs/wire/device-data.md; limits and defaults in seconds, the header in milliseconds */
 static void ttl_follows_message_defaults_and_bounds(void **state)
 {
     static const struct {
@@ -413,7 +413,7 @@ static void more_defaults_than_a_record_takes_are_refused(void **state)
     assert_int_equal(device_record_build(&m, &r), DEVICE_FAULT_DEFAULTS);
 }
 
-/* spec/hono 11, item 3: the way the adapter goes */
+/* docs/wire/device-data.md: the way the adapter goes */
 static void headers_of_the_message_replace_defaults_and_nothing_else(void **state)
 {
     struct pairs pairs;

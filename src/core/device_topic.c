@@ -76,7 +76,7 @@ static enum device_fault parse_response(struct str rest, struct device_topic *ou
         return DEVICE_FAULT_FEW_SEGMENTS;
     if (out_topic->request_id.n == 0)
         return DEVICE_FAULT_REQUEST_ID;
-    /* spec/hono 1.6: 3xx is no outcome of a command. */
+    /* docs/wire/device-data.md: 3xx is no outcome of a command. */
     if (!str_to_u64(out_topic->status_text, MAX_STATUS, &status) || status < MIN_STATUS || (status >= 300 && status < 400))
         return DEVICE_FAULT_STATUS;
     out_topic->status = (uint16_t)status;

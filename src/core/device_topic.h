@@ -1,4 +1,4 @@
-/* device_topic: reads the topic of a device's publish on a listener with Hono's endpoints (spec/hono 2.2).
+/* device_topic: reads the topic of a device's publish on a listener with Hono's endpoints (docs/DEVICES.md).
  *
  *   telemetry | t, event | e             the device's own data
  *   telemetry/T/D, telemetry//D ...      data of device D, of tenant T or of the sender's tenant
@@ -51,7 +51,7 @@ static inline bool device_topic_may_match(struct str topic)
  * telemetry and event only; their command responses are addressed differently). Ordinary topics give DEVICE_FAULT_NONE with
  * DEVICE_ENDPOINT_NONE; all other fields are then empty.
  *
- * Trailing empty levels count as absent (`t//` is `t`), levels after the last known one are tolerated (spec/hono 2.2). The
+ * Trailing empty levels count as absent (`t//` is `t`), levels after the last known one are tolerated (docs/DEVICES.md). The
  * fourth level of a response is not looked at. On a fault `*out_topic` is written too: the bag says what to do about it.
  * DEVICE_FAULT_ENDPOINT: the error endpoint. DEVICE_FAULT_NO_DEVICE. Of a response also DEVICE_FAULT_FEW_SEGMENTS,
  * DEVICE_FAULT_REQUEST_ID and DEVICE_FAULT_STATUS. */

@@ -42,7 +42,7 @@ static void data_topics_name_endpoint_tenant_and_device(void **state)
         {"t//D", T, true, "", "D"},
         {"event//D", E, false, "", "D"},
         {"e//D", E, true, "", "D"},
-        /* Surplus levels (spec/hono 2.2). */
+        /* Surplus levels (docs/DEVICES.md). */
         {"t/T/D/more", T, true, "T", "D"},
         {"t/T/D/more/and//more/", T, true, "T", "D"},
         {"telemetry//D/x", T, false, "", "D"},

@@ -1,5 +1,5 @@
 /* property_bag: the properties a device appends to its publish topic behind the last `/?`, `name=value` separated by `&` and
- * URL-encoded (spec/hono 2.2). Names are matched without regard to case; of duplicates the first wins; unknown names are
+ * URL-encoded (docs/DEVICES.md). Names are matched without regard to case; of duplicates the first wins; unknown names are
  * ignored, but must be encoded correctly too. `+` is a space, as in a query string. Pure functions, any thread. */
 #pragma once
 
@@ -15,7 +15,7 @@ enum {
     PROPERTY_BAG_SCRATCH_BYTES = 1024, /* enough for every value an honest device sends, all together */
 };
 
-/* What the device wants done when its message cannot be taken (spec/hono 2.3). */
+/* What the device wants done when its message cannot be taken (docs/DEVICES.md). */
 enum property_bag_on_error {
     PROPERTY_BAG_ON_ERROR_DEFAULT,
     PROPERTY_BAG_ON_ERROR_IGNORE,

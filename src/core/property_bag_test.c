@@ -86,7 +86,7 @@ static void ttl_is_whole_seconds_or_absent(void **state)
         {"hono-ttl=9223372036854775", true, 9223372036854775}, /* the most that fits as milliseconds */
         {"hono-ttl=9223372036854776", false, 0},
         {"hono-ttl=99999999999999999999999", false, 0},
-        {"hono-ttl=-1", false, 0}, /* ignored (spec/hono 2.2) */
+        {"hono-ttl=-1", false, 0}, /* ignored (docs/DEVICES.md) */
         {"hono-ttl=abc", false, 0},
         {"hono-ttl=3.5", false, 0},
         {"hono-ttl=", false, 0},

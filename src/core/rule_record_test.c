@@ -127,7 +127,7 @@ static void what_is_not_given_has_no_header(void **state)
     assert_false(scratch.records[0].record.has_partition);
 }
 
-/* zilla#1164: case 7 of spec/mqtt-kafka 4. */
+/* aklivity/zilla#1164 */
 static void only_an_empty_retained_publish_is_null(void **state)
 {
     static const struct rule_action_spec action = {.topic = STR_INIT("a")};

@@ -14,7 +14,7 @@
 #include "main/kafka_options.h"
 #include "main/server.h"
 
-/* What a tenant's devices and applications use (spec/hono 1.1). All are made when the tenant is first served, so that no
+/* What a tenant's devices and applications use (docs/wire/device-data.md). All are made when the tenant is first served, so that no
  * application misses its first record because its topic was not there yet. */
 static const char *const tenant_topics[] = {"hono.telemetry.", "hono.event.", "hono.command.", "hono.command_response."};
 

@@ -65,7 +65,7 @@ static struct device_entry *find_login(const struct registry *registry, struct s
 
 /* --- from the configuration --- */
 
-/* None listed: every adapter is on. spec/hono 8.2 */
+/* None listed: every adapter is on. docs/DEVICES.md */
 static uint32_t adapters_of(const struct config_tenant *source)
 {
     uint32_t adapters = source->adapter_count ? 0 : (1u << CONFIG_ADAPTER_TYPES) - 1;

@@ -24,7 +24,7 @@
 
 struct registry;
 
-/* What an authentication comes to. The adapter maps it to its protocol by one table (spec/hono 2.1). */
+/* What an authentication comes to. The adapter maps it to its protocol by one table (docs/DEVICES.md). */
 enum registry_result {
     REGISTRY_OK,
     REGISTRY_BAD_CREDENTIALS,  /* or no such user, no or a disabled tenant, none given. MQTT 3.1.1 0x04, 5.0 0x86 */
@@ -36,7 +36,7 @@ enum registry_result {
     REGISTRY_RESULTS,
 };
 
-/* What an assertion of registration comes to, with Hono's status (spec/hono 6.1). */
+/* What an assertion of registration comes to, with Hono's status (docs/DEVICES.md). */
 enum registry_assertion {
     REGISTRY_ASSERTED,
     REGISTRY_NO_TENANT,          /* 404: unknown or disabled */
@@ -72,7 +72,7 @@ struct registry *registry_new(struct config *config);
 struct registry *registry_ref(struct registry *registry);
 void registry_unref(struct registry *registry);
 
-/* Who is this? Credentials are `auth-id@tenant`, split at the first `@` (spec/hono 2.1), checked in the order tenant,
+/* Who is this? Credentials are `auth-id@tenant`, split at the first `@` (docs/DEVICES.md), checked in the order tenant,
  * adapter, credentials, device. Unknown tenant, unknown auth id and wrong password give one result after the same work. A
  * client without user name is anonymous if the listener allows it, in the listener's tenant. On REGISTRY_OK the caller
  * owns `*out_principal` and releases it; else it is not written. Any thread, does not block. */
@@ -81,7 +81,7 @@ MUST_USE enum registry_result registry_authenticate(struct registry *registry, c
 
 /* Whether `device` of `tenant` exists and may be spoken for by `gateway`; an empty gateway means the device itself. A gateway
  * with the id of the device is the device itself. `*out_registration` is borrowed, see above; written only when the result is
- * REGISTRY_ASSERTED. Any thread, does not block. spec/hono 6.1. */
+ * REGISTRY_ASSERTED. Any thread, does not block. docs/DEVICES.md. */
 MUST_USE enum registry_assertion registry_assert(struct registry *registry, struct str tenant, struct str device,
                                                  struct str gateway, struct registration *out_registration);
 

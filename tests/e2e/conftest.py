@@ -49,7 +49,7 @@ def tenant():
 
 @pytest.fixture
 def make_config(tmp_path, tenant):
-    """The configuration most tests start from, as a dictionary to change: acceptance list of spec/hono (device d1 with login a1,
+    """The configuration most tests start from, as a dictionary to change: acceptance list of docs/DEVICES.md (device d1 with login a1,
     gateway g1 with login ga, d2 behind it) and anonymous clients for plain topics."""
     def make(bootstrap, devices=None, **top):
         config = {

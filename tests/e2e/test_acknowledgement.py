@@ -1,4 +1,8 @@
-"""An acknowledgement means that Kafka has it (spec/mqtt-kafka section 4, cases 3, 5, 9 and 11)."""
+"""An acknowledgement means that Kafka has it.
+
+What others were found to do instead: emqx/emqx#18951, eclipse-mosquitto/mosquitto#3687, drogue-iot/drogue-cloud#95,
+SolaceProducts/pubsubplus-connector-kafka-source#75.
+"""
 import pytest
 
 from lib.mqtt import PUBACK, V311, V5, Client, number_property

@@ -1,4 +1,4 @@
-"""When Kafka takes nothing, what waits is bounded, and nobody is told that it was stored (spec/mqtt-kafka section 4, case 5)."""
+"""When Kafka takes nothing, what waits is bounded, and nobody is told that it was stored (eclipse-mosquitto/mosquitto#3687)."""
 import socket
 import struct
 

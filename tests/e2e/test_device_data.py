@@ -1,4 +1,4 @@
-"""Device messages become Hono's records (docs/wire/device-data.md; spec/hono section 11, items 1 to 5, 7 to 9)."""
+"""Device messages become Hono's records (docs/wire/device-data.md)."""
 import time
 
 import pytest

@@ -1,5 +1,5 @@
 """A Kafka with TLS, passwords and access control: who may not write somewhere is told so, and nobody else notices
-(spec/mqtt-kafka section 4, case 11)."""
+(SolaceProducts/pubsubplus-connector-kafka-source#75)."""
 import pytest
 from confluent_kafka.admin import AclBindingFilter, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
 

@@ -1,5 +1,5 @@
 """Three nodes, three replicas of which two have to have a record: the node that leads every partition is killed under load
-(spec/mqtt-kafka section 4, case 3; mission, Ingest 8)."""
+(emqx/emqx#18951)."""
 import pytest
 from confluent_kafka.admin import NewTopic
 

@@ -1,5 +1,4 @@
-"""Kafka hangs and restarts, and millrace is killed, while devices publish through rules (spec/mqtt-kafka section 4, cases 1
-and 3)."""
+"""Kafka hangs and restarts, and millrace is killed, while devices publish through rules (emqx/emqx#17916, emqx/emqx#18951)."""
 import pytest
 
 from lib.mqtt import V311, V5

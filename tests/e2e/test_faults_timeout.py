@@ -1,5 +1,5 @@
 """With a time limit for Kafka (`hono.delivery_timeout`, and `timeout` of a rule): devices are refused while Kafka is away, come
-back and send again (spec/hono section 11, item 6). Whatever was acknowledged is in Kafka; doubles come from sending again only
+back and send again (docs/wire/device-data.md). Whatever was acknowledged is in Kafka; doubles come from sending again only
 and are in the report, as properties of the test."""
 import pytest
 

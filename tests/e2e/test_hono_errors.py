@@ -1,4 +1,4 @@
-"""What devices are told of what fails, and Hono's options (docs/DEVICES.md; spec/hono 2.3 and section 11, items 5 to 7 and 9)."""
+"""What devices are told of what fails, and Hono's options (docs/DEVICES.md)."""
 import json
 import re
 

@@ -1,4 +1,4 @@
-"""Devices that speak HTTP, with a real Kafka (docs/wire/http.md; spec/hono section 3 and 11, item 23)."""
+"""Devices that speak HTTP, with a real Kafka (docs/wire/http.md)."""
 import json
 import socket
 import threading

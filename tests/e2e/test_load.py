@@ -1,5 +1,5 @@
 """Nothing is lost, doubled or out of order: load while Kafka hangs and restarts, and while millrace is killed.
-(spec/mqtt-kafka section 4, cases 1, 3 and 7.)"""
+(emqx/emqx#17916, emqx/emqx#18951, aklivity/zilla#1164.)"""
 import pytest
 
 from lib.load import Load, check_acknowledged, check_exactly_once, numbers_by_device

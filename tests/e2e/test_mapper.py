@@ -1,4 +1,4 @@
-"""Messages that a mapper rewrites on their way to Kafka (spec/hono 2.7): Python's own HTTP server as the mapper."""
+"""Messages that a mapper rewrites on their way to Kafka (docs/MAPPER.md): Python's own HTTP server as the mapper."""
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer

@@ -1,4 +1,8 @@
-"""What rules write to a real Kafka (spec/mqtt-kafka section 4.A, cases 7, 9, 11, 15 and 17), and `millrace explain`."""
+"""What rules write to a real Kafka, and `millrace explain`.
+
+Cases from public reports: aklivity/zilla#1164, drogue-iot/drogue-cloud#95, SolaceProducts/pubsubplus-connector-kafka-source#75,
+rmqtt/rmqtt#299, lensesio/stream-reactor#799.
+"""
 import json
 import struct
 

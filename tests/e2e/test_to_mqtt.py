@@ -1,4 +1,8 @@
-"""Rules from Kafka to MQTT (docs/RULES.md; spec/mqtt-kafka section 4.B, cases 19, 21, 25 and 27)."""
+"""Rules from Kafka to MQTT (docs/RULES.md).
+
+Cases from public reports: emqx/emqx#19074 (19), drogue-iot/drogue-cloud#95 (21), aklivity/zilla-examples#74 (25),
+vogler75/monster-mq#108 (27).
+"""
 import struct
 
 import pytest

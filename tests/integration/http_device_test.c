@@ -1,4 +1,4 @@
-/* The HTTP adapter over loopback connections, with the fake sink in Kafka's place (spec/hono 3; docs/wire/http.md). */
+/* The HTTP adapter over loopback connections, with the fake sink in Kafka's place (docs/wire/http.md). */
 #include "adapter/http/http_adapter.h"
 
 #include <netinet/in.h>

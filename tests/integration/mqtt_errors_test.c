@@ -1,4 +1,4 @@
-/* Subscriptions to errors, and what a device is told of its publishes that fail (spec/hono 2.3). */
+/* Subscriptions to errors, and what a device is told of its publishes that fail (docs/DEVICES.md). */
 #include "integration/mqtt_rig.h"
 
 #include <setjmp.h>

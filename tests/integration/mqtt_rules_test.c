@@ -111,7 +111,7 @@ static void a_publish_becomes_the_record_of_the_first_rule(void **state)
     mqtt_peer_close(&p);
 }
 
-/* zilla#1164: case 7 of spec/mqtt-kafka 4. */
+/* aklivity/zilla#1164 */
 static void only_an_empty_retained_publish_is_null(void **state)
 {
     struct mqtt_peer p;

@@ -1,4 +1,4 @@
-/* http_adapter: Hono's HTTP endpoints for devices (spec/hono 3): listeners on every worker, and what a request becomes. Opened and
+/* http_adapter: Hono's HTTP endpoints for devices (docs/wire/http.md): listeners on every worker, and what a request becomes. Opened and
  * freed by the main thread; everything else happens on the workers. */
 #pragma once
 

@@ -1,4 +1,4 @@
-/* http_answer: responses of the HTTP adapter: the headers that a status brings with it (spec/hono 3) and those of CORS
+/* http_answer: responses of the HTTP adapter: the headers that a status brings with it (docs/wire/http.md) and those of CORS
  * (https://fetch.spec.whatwg.org/#http-cors-protocol). Pure but for the response; the exchange is gone after each. */
 #pragma once
 

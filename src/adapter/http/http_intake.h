@@ -1,4 +1,4 @@
-/* http_intake: what a request to the HTTP adapter says: whom it is about, and its headers and query parameters (spec/hono 3;
+/* http_intake: what a request to the HTTP adapter says: whom it is about, and its headers and query parameters (docs/wire/http.md;
  * docs/wire/http.md). Pure functions. */
 #pragma once
 

@@ -1,4 +1,4 @@
-/* http_upload: one request with one or more messages, from its handler to its answer (spec/hono 3).
+/* http_upload: one request with one or more messages, from its handler to its answer (docs/wire/http.md).
  *
  * With QoS 0 every message is given to the sink and the request answered at once; one for which there is no room is refused, never
  * accepted and dropped. With QoS 1 the answer waits for Kafka, and messages without room wait for it first, both together no

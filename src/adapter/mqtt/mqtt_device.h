@@ -1,5 +1,5 @@
 /* mqtt_device: what a client publishes as a device, to `telemetry`, `event` and their like, becomes a record in Kafka
- * (spec/hono 2.2, 2.3). Runs inside the PUBLISH handler. */
+ * (docs/DEVICES.md). Runs inside the PUBLISH handler. */
 #pragma once
 
 #include "adapter/ledger.h"
@@ -26,7 +26,7 @@ struct mqtt_device_publish {
     bool is_malformed;                /* its payload is not the text it claims to be */
     const struct mqtt_mapped *mapped; /* what its mapper has made of it; NULL: nothing */
     /* Once prepared: */
-    bool is_terminal;        /* refused because the sender itself may not be here any more (spec/hono 2.3) */
+    bool is_terminal;        /* refused because the sender itself may not be here any more (docs/DEVICES.md) */
     const char *text;        /* refused: why, in words; NULL: the refusal's own */
     struct property_bag bag; /* of the topic */
     char scratch[PROPERTY_BAG_SCRATCH_BYTES];

@@ -31,7 +31,7 @@ struct mqtt_error_note {
     char bytes[];
 };
 
-/* Every error of Kafka is one of the service for a device, save that its own record is too large (spec/hono 1.3, 2.3). */
+/* Every error of Kafka is one of the service for a device, save that its own record is too large (docs/wire/device-data.md). */
 static const struct {
     int status;
     const char *text;

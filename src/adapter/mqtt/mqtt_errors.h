@@ -1,4 +1,4 @@
-/* mqtt_errors: a connection's subscriptions to the errors of its own publishes as a device (spec/hono 2.3), and the messages
+/* mqtt_errors: a connection's subscriptions to the errors of its own publishes as a device (docs/DEVICES.md), and the messages
  * that go to them. They are none of the broker's: nobody else sees the messages, and they end with the connection, also when
  * its session goes on. One thread. */
 #pragma once

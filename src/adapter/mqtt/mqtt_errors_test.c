@@ -11,7 +11,7 @@
 
 #include "base/check.h"
 
-/* spec/hono 2.3 names them. */
+/* docs/DEVICES.md names them. */
 static void every_refusal_has_a_status_that_hono_uses_and_words(void **state)
 {
     static const int statuses[] = {400, 401, 403, 404, 413, 429, 503};

@@ -17,7 +17,7 @@ enum {
     RECEIVE_MAXIMUM_DEFAULT = 65535,
 };
 
-/* One row a result of the registry (spec/hono 2.1). 3.1.1 return codes follow from the reasons. */
+/* One row a result of the registry (docs/DEVICES.md). 3.1.1 return codes follow from the reasons. */
 static const enum mqtt_reason reasons[REGISTRY_RESULTS] = {
     [REGISTRY_OK] = MQTT_REASON_SUCCESS,
     [REGISTRY_BAD_CREDENTIALS] = MQTT_REASON_BAD_USER_NAME_OR_PASSWORD,

@@ -1,4 +1,4 @@
-/* mqtt_mapper: messages that a server rewrites before they go to Kafka (spec/hono 2.7): the payload is posted to it, and what
+/* mqtt_mapper: messages that a server rewrites before they go to Kafka (docs/MAPPER.md): the payload is posted to it, and what
  * it answers with 200 takes the payload's place. Anything else, or no answer in time, is a failure of the mapper.
  *
  * Order: a PUBLISH that is with its mapper stays where it is in the connection's input, and nothing behind it is looked at until

@@ -35,7 +35,7 @@ enum mqtt_reason mqtt_pending_reason(enum ledger_refusal why)
 
 enum answer { ANSWER_CLOSE, ANSWER_ACK, ANSWER_NOTHING };
 
-/* spec/hono 2.3: what is done by `on-error`, without and with an error that was published. In 5.0 an acknowledgement has a reason
+/* docs/DEVICES.md: what is done by `on-error`, without and with an error that was published. In 5.0 an acknowledgement has a reason
  * code; where Hono acknowledges to 3.1.1 what was lost, the error that goes before tells it. */
 static const enum answer answers[PROPERTY_BAG_ON_ERRORS][2] = {
     [PROPERTY_BAG_ON_ERROR_DEFAULT] = {ANSWER_CLOSE, ANSWER_ACK},

@@ -61,7 +61,7 @@ void mqtt_pending_note(struct mqtt_pending *p, enum outcome outcome);
 void mqtt_pending_acknowledge(struct mqtt_conn *c, enum ledger_route route, uint8_t qos, uint16_t packet_id);
 
 /* Refuses a publish in its turn: by reason code where the version has one, as the device asked by `on_error`
- * (spec/hono 2.3), else by closing. Counts it. */
+ * (docs/DEVICES.md), else by closing. Counts it. */
 void mqtt_pending_refuse(struct mqtt_conn *c, enum ledger_route route, uint8_t qos, uint16_t packet_id,
                          enum property_bag_on_error on_error, enum ledger_refusal why);
 
