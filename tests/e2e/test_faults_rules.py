@@ -66,7 +66,9 @@ def test_rules_while_kafka_hangs(serve, config, own_kafka, tenant, run_load, sec
     load.run(until=lambda: load.acknowledged >= 8000)
     own_kafka.pause()
     load.run(seconds=seconds)
-    assert load.sent == load.acknowledged + 40 * 50, "every window is full, and none was acknowledged out of nothing"
+    # A device that was quick may have nothing left to send.
+    assert all(len(d.waiting) == min(d.window, load.per_device - len(d.done)) for d in load.devices), "every window is full"
+    assert load.sent == load.acknowledged + sum(len(d.waiting) for d in load.devices), "none was acknowledged out of nothing"
     assert is_sanitized() or server.anonymous_memory() < MEMORY_BOUND
     own_kafka.resume()
     load.run()
