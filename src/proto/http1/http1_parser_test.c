@@ -251,6 +251,7 @@ static void what_two_parsers_may_read_differently_is_refused(void **state)
         {POST "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n", "!length"},
         {POST "Transfer-Encoding: identity\r\n\r\n", "!length"},
         {POST "Transfer-Encoding: xchunked\r\n\r\n", "!length"},
+        {POST "Transfer-Encoding: chunked\t\r\n\r\n", "!length"},
         {POST "Transfer-Encoding: chunked, gzip\r\n\r\n", "!length"},
         {POST "Transfer-Encoding: \"chunked\"\r\n\r\n", "!length"},
         {POST "Transfer-Encoding: gzip, chunked\r\n\r\n", "!transfer_encoding"},

@@ -25,8 +25,9 @@ static enum http1_refusal split_status_line(struct str line, struct http1_respon
     return HTTP1_REFUSED_NOT;
 }
 
-/* The headers that say where the body ends (RFC 9112 section 6.3), each at most once and not together. */
-static enum http1_refusal check_length(struct http1_response_head *out, uint64_t content_length)
+/* The headers that say where the body ends (RFC 9112 section 6.3), each at most once and not together. llhttp must have read the
+ * coding as we do: it does not know "chunked" with a tab behind, and would take the body for one that ends with the connection. */
+static enum http1_refusal check_length(struct http1_response_head *out, const llhttp_t *ll)
 {
     unsigned n_lengths = 0, n_codings = 0;
     struct str coding = {0};
@@ -41,11 +42,11 @@ static enum http1_refusal check_length(struct http1_response_head *out, uint64_t
     }
     if (n_lengths > 1 || n_codings > 1 || (n_lengths && n_codings) || (n_codings && out->minor_version == 0))
         return HTTP1_REFUSED_LENGTH;
-    if (n_codings && !str_equal_nocase(coding, STR("chunked")))
+    if (n_codings && (!str_equal_nocase(coding, STR("chunked")) || !(ll->flags & F_CHUNKED)))
         return HTTP1_REFUSED_TRANSFER_ENCODING;
     out->is_chunked = n_codings > 0;
     out->has_content_length = n_lengths > 0;
-    out->content_length = n_lengths ? content_length : 0;
+    out->content_length = n_lengths ? ll->content_length : 0;
     return HTTP1_REFUSED_NOT;
 }
 
@@ -73,7 +74,7 @@ static enum http1_refusal parse(struct http1_parser *p, struct http1_head *head,
     if (e != HPE_PAUSED)
         return http1_framing_refusal(e);
     out->headers = head->headers;
-    refusal = check_length(out, p->ll.content_length);
+    refusal = check_length(out, &p->ll);
     if (refusal)
         return refusal;
     if (out->status < FINAL_MIN) {

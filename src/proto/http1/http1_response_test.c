@@ -118,6 +118,7 @@ static void what_could_be_read_differently_or_is_too_much_is_refused(void **stat
         {OK "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", HTTP1_REFUSED_LENGTH},
         {OK "Content-Length: x\r\n\r\n", HTTP1_REFUSED_LENGTH},
         {OK "Transfer-Encoding: gzip\r\n\r\n", HTTP1_REFUSED_TRANSFER_ENCODING},
+        {OK "Transfer-Encoding: chunked\t\r\n\r\n12345678901234567", HTTP1_REFUSED_TRANSFER_ENCODING},
         {"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", HTTP1_REFUSED_LENGTH},
         {OK "Content-Length: 17\r\n\r\n", HTTP1_REFUSED_BODY_TOO_LARGE},
         {OK "Transfer-Encoding: chunked\r\n\r\n8\r\n12345678\r\n9\r\n", HTTP1_REFUSED_BODY_TOO_LARGE},
