@@ -186,6 +186,8 @@ static enum http1_refusal parse_request(struct http1_parser *p, struct http1_hea
     if (!http1_rules_split_target(r))
         return HTTP1_REFUSED_SYNTAX;
     refusal = http1_rules_check_headers(r, p->ll.content_length);
+    if (!refusal && r->is_chunked && !(p->ll.flags & F_CHUNKED)) /* "chunked" with a tab behind: llhttp does not know it */
+        refusal = HTTP1_REFUSED_LENGTH;
     if (!refusal)
         http1_framing_expect_body(p, r->is_chunked, false, r->content_length);
     return refusal;
