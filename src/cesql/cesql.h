@@ -1,0 +1,59 @@
+/* cesql: CloudEvents SQL expressions (CESQL 1.0), compiled once and evaluated often. Immutable once compiled, any thread; evaluation
+ * takes no memory but that of its arena. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/str.h"
+
+enum cesql_type { CESQL_STRING, CESQL_INTEGER, CESQL_BOOLEAN };
+
+struct cesql_value {
+    enum cesql_type type;
+    bool boolean;
+    int32_t integer;
+    struct str string;
+};
+
+/* Section 3.1: an evaluation gives a value in any case, and perhaps an error; the first of them. */
+enum cesql_error {
+    CESQL_OK,
+    CESQL_PARSE_ERROR,
+    CESQL_MATH_ERROR,
+    CESQL_CAST_ERROR,
+    CESQL_MISSING_ATTRIBUTE_ERROR,
+    CESQL_MISSING_FUNCTION_ERROR,
+    CESQL_FUNCTION_EVALUATION_ERROR,
+    CESQL_GENERIC_ERROR,
+    CESQL_ERRORS,
+};
+
+/* Where attributes come from. */
+struct cesql_attributes {
+    bool (*find)(const void *event, struct str name, struct cesql_value *out_value);
+    const void *event;
+};
+
+enum {
+    CESQL_TEXT_MAX = 16 << 10, /* bytes of an expression */
+    CESQL_DEPTH_MAX = 128,     /* levels of nesting */
+    CESQL_WORK_MAX = 64 << 10, /* bytes of strings that one evaluation may make */
+};
+
+struct cesql;
+
+/* Compiles; the text is copied where needed and everything lies in the arena. E_INVAL: it is no expression, or too long or too deep;
+ * the reason with the column (from 1) is in `ei`. */
+MUST_USE err cesql_compile(struct arena *a, struct str text, const struct cesql **out_expression, struct errinfo *ei);
+
+/* Evaluates. `*out_value` is always written, with the value that section 3.1 asks for beside an error. Views into the event and the
+ * scratch arena. */
+enum cesql_error cesql_evaluate(const struct cesql *expression, const struct cesql_attributes *attributes, struct arena *scratch,
+                                struct cesql_value *out_value);
+
+/* The name as the conformance kit spells it in lower case, for example "missingAttribute" as "missing_attribute". Never NULL. */
+const char *cesql_error_name(enum cesql_error error);

@@ -1,0 +1,43 @@
+/* cloudevent: one CloudEvent in memory, whatever it came as: context attributes as text in their canonical form, and data as bytes
+ * that nobody has touched (CloudEvents 1.0.2 section 3). Views into the message it was read from, or into the arena the reader
+ * was given; valid as long as both. Pure functions; any thread. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/str.h"
+
+enum {
+    CLOUDEVENT_ATTRIBUTES_MAX = 64, /* with the required ones */
+    CLOUDEVENT_NAME_MAX = 64,       /* section 3.1 recommends 20 */
+};
+
+struct cloudevent_attribute {
+    struct str name; /* lower-case, without any prefix */
+    struct str value;
+};
+
+/* What the data is, for writing it in another mode. */
+enum cloudevent_data {
+    CLOUDEVENT_NO_DATA,
+    CLOUDEVENT_BYTES, /* as they were sent in binary mode, or from data_base64 */
+    CLOUDEVENT_JSON,  /* a JSON value, as it stood in the document */
+    CLOUDEVENT_TEXT,  /* a JSON string of a document whose datacontenttype is not JSON, unescaped */
+};
+
+struct cloudevent {
+    /* All of them in the order of their coming, the required ones and datacontenttype as well. */
+    struct cloudevent_attribute *attributes;
+    size_t n_attributes;
+    struct str id, source, type, specversion; /* views of the same; never empty in an event that was read */
+    struct str datacontenttype;               /* empty: none */
+    struct str data;
+    enum cloudevent_data data_kind;
+};
+
+/* An attribute by its lower-case name. False when the event does not have it; an empty value is one. */
+bool cloudevent_find(const struct cloudevent *event, struct str name, struct str *out_value);
+
+/* Whether this may be the name of an attribute: [a-z0-9], 1 to CLOUDEVENT_NAME_MAX, and not `data` (section 3.1). */
+bool cloudevent_is_name(struct str name);
