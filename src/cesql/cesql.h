@@ -52,8 +52,8 @@ MUST_USE err cesql_compile(struct arena *a, struct str text, const struct cesql 
 
 /* Evaluates. `*out_value` is always written, with the value that section 3.1 asks for beside an error. Views into the event and the
  * scratch arena. */
-enum cesql_error cesql_evaluate(const struct cesql *expression, const struct cesql_attributes *attributes, struct arena *scratch,
-                                struct cesql_value *out_value);
+enum cesql_error cesql_evaluate(const struct cesql *expression, const struct cesql_attributes *attributes,
+                                struct arena *scratch, struct cesql_value *out_value);
 
 /* The name as the conformance kit spells it in lower case, for example "missingAttribute" as "missing_attribute". Never NULL. */
 const char *cesql_error_name(enum cesql_error error);

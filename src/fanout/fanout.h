@@ -13,10 +13,10 @@ struct fanout_park;
 struct sink;
 
 struct fanout_settings {
-    struct workers *workers;   /* prepared, not started; borrowed for the fan-out's life */
-    struct config *config;     /* its `fanout` section; a reference is taken */
-    struct sink *sink;         /* of `kafka:` subscribers; NULL: there are none */
-    struct fanout_park *park;  /* NULL: there is no place for parked events */
+    struct workers *workers;  /* prepared, not started; borrowed for the fan-out's life */
+    struct config *config;    /* its `fanout` section; a reference is taken */
+    struct sink *sink;        /* of `kafka:` subscribers; NULL: there are none */
+    struct fanout_park *park; /* NULL: there is no place for parked events */
 };
 
 /* Binds the listener; nothing is accepted before fanout_start(). E_*: the reason is in `ei`. Main thread. */

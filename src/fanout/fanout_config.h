@@ -13,5 +13,6 @@ struct fanout_abilities {
 
 /* Builds a snapshot with one reference. `name` is what messages call the text. E_INVAL, with entries in `errors` (file, line, and the
  * nearest valid name of a wrong one): nothing was built. */
-MUST_USE err fanout_config_build(struct str text, const char *name, uint64_t generation, const struct fanout_abilities *abilities,
-                                 struct fanout_snapshot **out_snapshot, struct config_errors *errors);
+MUST_USE err fanout_config_build(struct str text, const char *name, uint64_t generation,
+                                 const struct fanout_abilities *abilities, struct fanout_snapshot **out_snapshot,
+                                 struct config_errors *errors);

@@ -75,7 +75,7 @@ struct fanout_subscription {
 };
 
 struct fanout_channel {
-    struct str key;             /* "namespace/name" */
+    struct str key; /* "namespace/name" */
     struct str ns, name;
     unsigned line;
     struct str *hosts; /* further values of Host, lower-case, without port */
@@ -123,4 +123,5 @@ const struct fanout_channel *fanout_snapshot_find_key(const struct fanout_snapsh
 /* The channel a Host header means: one of its `hosts`, or `name.namespace` with anything behind that begins with ".svc", with
  * Knative's suffix "-kn-channel" on the name; letters of either case, a port and a last dot do not count. False when the host has no dot
  * and is not one of a channel's (400); `*out_channel` is NULL when it names no channel (404). */
-bool fanout_snapshot_find_host(const struct fanout_snapshot *snapshot, struct str host, const struct fanout_channel **out_channel);
+bool fanout_snapshot_find_host(const struct fanout_snapshot *snapshot, struct str host,
+                               const struct fanout_channel **out_channel);

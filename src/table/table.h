@@ -26,8 +26,8 @@ struct table_log;
 struct table_txn;
 
 enum {
-    TABLE_KEY_MAX = 1024,         /* bytes; those over 440 are stored by their hash */
-    TABLE_VALUE_MAX = 256 << 10,  /* bytes */
+    TABLE_KEY_MAX = 1024,        /* bytes; those over 440 are stored by their hash */
+    TABLE_VALUE_MAX = 256 << 10, /* bytes */
     TABLE_PARTITIONS_MAX = 256,
 };
 
@@ -40,7 +40,7 @@ enum table_verdict {
 /* One state that was applied to the view. Views of the call. */
 struct table_change {
     unsigned partition;
-    uint64_t offset;  /* of the state in its log; grows */
+    uint64_t offset; /* of the state in its log; grows */
     struct str key;
     struct str value; /* `p` NULL: removed */
 };
@@ -55,18 +55,18 @@ struct table_ops {
 };
 
 struct table_options {
-    const char *name;       /* [a-z_]: names the databases, topics, threads and metrics */
+    const char *name; /* [a-z_]: names the databases, topics, threads and metrics */
     const struct table_ops *ops;
-    void *context;          /* of the ops */
-    struct store *store;    /* where the view is; borrowed */
-    struct table_log *log;  /* borrowed */
-    unsigned n_partitions;  /* 1 to TABLE_PARTITIONS_MAX, for ever */
+    void *context;         /* of the ops */
+    struct store *store;   /* where the view is; borrowed */
+    struct table_log *log; /* borrowed */
+    unsigned n_partitions; /* 1 to TABLE_PARTITIONS_MAX, for ever */
 };
 
 /* Opens the view, rebuilding it when it is not this log's, and starts the thread. `opened` is posted to `home` when the view has first
  * reached the end of the log. E_*: `ei` says why. Main thread, may block on the disk. */
-MUST_USE err table_open(const struct table_options *options, struct mail *opened, struct mailbox *home, struct table **out_table,
-                        struct errinfo *ei);
+MUST_USE err table_open(const struct table_options *options, struct mail *opened, struct mailbox *home,
+                        struct table **out_table, struct errinfo *ei);
 
 /* Stops the thread; requests that wait are answered with E_CLOSED. NULL is a no-op. Main thread. */
 void table_close(struct table *t);
@@ -116,12 +116,13 @@ void table_reader_close(struct table_reader *r);
 
 /* As of the owner, of the view. Views last until the reader is renewed or closed. */
 bool table_reader_get(struct table_reader *r, struct str partition_key, struct str key, struct table_item *out_item);
-bool table_reader_next(struct table_reader *r, struct str partition_key, struct str prefix, struct str after, struct table_item *out_item);
+bool table_reader_next(struct table_reader *r, struct str partition_key, struct str prefix, struct str after,
+                       struct table_item *out_item);
 
 /* Waits until the view has all that was in the log of the key's partition when this was asked, at most `limit_ms`: before refusing what the
  * view does not have. Shared by all who wait. E_OK, E_TIMEOUT, E_CLOSED. With a local log it is E_OK at once. Any thread. */
 struct table_barrier {
-    struct mail mail;     /* set by the requester, as home */
+    struct mail mail; /* set by the requester, as home */
     struct mailbox *home;
     err result;
     struct list *unused;
