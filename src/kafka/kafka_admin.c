@@ -1,7 +1,5 @@
 #include "kafka/kafka_admin.h"
 
-#include <signal.h>
-#include <string.h>
 #include <time.h>
 
 #include "base/log.h"
@@ -9,6 +7,7 @@
 #include "kafka/kafka_private.h"
 #include "kafka/kafka_topics.h"
 #include "loop/mailbox.h"
+#include "loop/thread.h"
 
 enum {
     FIRST_PAUSE_MS = 20, /* a topic just made is known to all brokers a moment later */
@@ -104,8 +103,7 @@ static void close_dead(struct kafka_admin *a)
     }
 }
 
-/* Waits for new work, or between attempts for `pause_ms` whatever comes. False when it is time to stop. */
-static bool wait_for_work(struct kafka_admin *a, unsigned pause_ms)
+bool kafka_admin_pause(struct kafka_admin *a, unsigned pause_ms)
 {
     struct timespec until;
     bool is_over = false;
@@ -120,6 +118,14 @@ static bool wait_for_work(struct kafka_admin *a, unsigned pause_ms)
     pthread_mutex_lock(&a->lock);
     while (!is_stopping(a) && pause_ms && !is_over)
         is_over = pthread_cond_timedwait(&a->wake, &a->lock, &until) != 0;
+    pthread_mutex_unlock(&a->lock);
+    return !is_stopping(a);
+}
+
+/* False when it is time to stop. */
+static bool wait_for_work(struct kafka_admin *a)
+{
+    pthread_mutex_lock(&a->lock);
     while (!is_stopping(a) && !a->requests && !a->wants_probe && !a->dead)
         pthread_cond_wait(&a->wake, &a->lock);
     pthread_mutex_unlock(&a->lock);
@@ -143,7 +149,7 @@ static void *run(void *context)
     unsigned pause_ms = 0;
 
     metrics_attach_thread();
-    while (wait_for_work(a, pause_ms)) {
+    while (kafka_admin_pause(a, pause_ms) && wait_for_work(a)) {
         close_dead(a);
         if (!takes_attempt(a) || attempt(a)) {
             pause_ms = 0;
@@ -172,18 +178,10 @@ void kafka_admin_init(struct kafka_admin *a, struct kafka *k)
 
 err kafka_admin_start(struct kafka_admin *a, struct errinfo *ei)
 {
-    sigset_t all, before;
-    int failed;
+    err e = thread_start(&a->thread, "kafka-admin", run, a, ei);
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
-    failed = pthread_create(&a->thread, NULL, run, a);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failed)
-        return errinfo_set(ei, E_IO, "kafka: no thread: %s", strerror(failed));
-    a->is_running = true;
-    pthread_setname_np(a->thread, "kafka-admin");
-    return E_OK;
+    a->is_running = e == E_OK;
+    return e;
 }
 
 void kafka_admin_ensure(struct kafka_admin *a, struct kafka_topics *topics)

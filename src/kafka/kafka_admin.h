@@ -39,6 +39,9 @@ void kafka_admin_probe(struct kafka_admin *a);
 /* Closes a producer nobody counts on any more. Any thread. */
 void kafka_admin_bury(struct kafka_admin *a, struct kafka_producer *p);
 
+/* Waits `pause_ms`, or until it is time to stop; false then. The admin thread. */
+bool kafka_admin_pause(struct kafka_admin *a, unsigned pause_ms);
+
 /* Ends the thread, answers the requests it had not finished with E_CLOSED. Waits for a call under way: a
  * second when no broker is there, up to eight when one is but does not answer. */
 void kafka_admin_stop(struct kafka_admin *a);

@@ -1,7 +1,6 @@
 #include "kafka/kafka_consumer.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -14,6 +13,7 @@
 #include "kafka/kafka_consumer_metrics.h"
 #include "kafka/kafka_consumer_private.h"
 #include "kafka/kafka_private.h"
+#include "loop/thread.h"
 #include "loop/worker.h"
 
 enum {
@@ -383,19 +383,10 @@ static err open_loop(struct kafka_consumer *c, struct errinfo *ei)
 
 static err start_thread(struct kafka_consumer *c, struct errinfo *ei)
 {
-    sigset_t all, before;
-    int failed;
+    err e = thread_start(&c->thread, "kafka-in", run, c, ei);
 
-    /* Signals are the main thread's. */
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
-    failed = pthread_create(&c->thread, NULL, run, c);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failed)
-        return errinfo_set(ei, E_IO, "kafka: no thread: %s", strerror(failed));
-    c->is_running = true;
-    pthread_setname_np(c->thread, "kafka-in");
-    return E_OK;
+    c->is_running = e == E_OK;
+    return e;
 }
 
 static struct str join(struct str a, char separator, struct str b)

@@ -1,6 +1,5 @@
 #include "kafka/kafka_consumer_finder.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -10,6 +9,7 @@
 #include "base/mem.h"
 #include "base/siphash.h"
 #include "kafka/kafka_consumer_private.h"
+#include "loop/thread.h"
 #include "obs/metrics.h"
 
 enum {
@@ -430,18 +430,10 @@ void kafka_finder_fini(struct kafka_finder *f)
 
 err kafka_finder_start(struct kafka_finder *f, struct errinfo *ei)
 {
-    sigset_t all, before;
-    int failed;
+    err e = thread_start(&f->thread, "kafka-find", run, f, ei);
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
-    failed = pthread_create(&f->thread, NULL, run, f);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failed)
-        return errinfo_set(ei, E_IO, "kafka: no thread: %s", strerror(failed));
-    f->is_running = true;
-    pthread_setname_np(f->thread, "kafka-find");
-    return E_OK;
+    f->is_running = e == E_OK;
+    return e;
 }
 
 void kafka_finder_begin(struct kafka_finder *f)

@@ -2,7 +2,6 @@
  * Kafka answers, replaces a producer that failed for good, and brings a drain and the stop to their end. It never waits for
  * the cluster: what must, is in kafka_admin.c. */
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -13,6 +12,7 @@
 #include "kafka/kafka_metrics.h"
 #include "kafka/kafka_private.h"
 #include "kafka/kafka_report.h"
+#include "loop/thread.h"
 
 enum {
     EVENTS_PER_TURN = 64, /* then mail and timers have their turn */
@@ -320,8 +320,6 @@ static err open_loop(struct kafka *k, struct errinfo *ei)
 
 err kafka_thread_start(struct kafka *k, struct errinfo *ei)
 {
-    sigset_t all, before;
-    int failed;
     err e = open_loop(k, ei);
 
     if (e == E_OK)
@@ -329,16 +327,9 @@ err kafka_thread_start(struct kafka *k, struct errinfo *ei)
     if (e != E_OK)
         return e;
     kafka_sink_use(&k->sink, k->producers);
-    /* Signals are the main thread's. */
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
-    failed = pthread_create(&k->thread, NULL, run, k);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failed)
-        return errinfo_set(ei, E_IO, "kafka: no thread: %s", strerror(failed));
-    k->is_running = true;
-    pthread_setname_np(k->thread, "kafka");
-    return E_OK;
+    e = thread_start(&k->thread, "kafka", run, k, ei);
+    k->is_running = e == E_OK;
+    return e;
 }
 
 void kafka_thread_stop(struct kafka *k)

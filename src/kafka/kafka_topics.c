@@ -1,7 +1,5 @@
 #include "kafka/kafka_topics.h"
 
-#include <unistd.h>
-
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -187,11 +185,9 @@ static bool has_serving_leader(struct kafka *k, struct kafka_producer *p, const 
 {
     int64_t low, high;
 
-    for (int i = 0; i < LEADER_ATTEMPTS && !atomic_load(&k->admin.is_stopping); i++) {
+    for (int i = 0; i < LEADER_ATTEMPTS && kafka_admin_pause(&k->admin, i ? LEADER_PAUSE_MS : 0); i++)
         if (rd_kafka_query_watermark_offsets(p->rk, topic, partition, &low, &high, LEADER_MS) == RD_KAFKA_RESP_ERR_NO_ERROR)
             return true;
-        usleep(LEADER_PAUSE_MS * 1000);
-    }
     return false;
 }
 

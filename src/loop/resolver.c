@@ -2,12 +2,12 @@
 
 #include <netdb.h>
 #include <netinet/in.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "loop/mailbox.h"
+#include "loop/thread.h"
 
 static err error_of(int code)
 {
@@ -58,17 +58,9 @@ static void *run(void *context)
     return NULL;
 }
 
-/* Signals are the main thread's. */
 static bool start(struct resolver *r)
 {
-    sigset_t all, before;
-    int code;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    code = pthread_create(&r->thread, NULL, run, r);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    r->has_thread = code == 0;
+    r->has_thread = thread_start(&r->thread, "resolver", run, r, NULL) == E_OK;
     return r->has_thread;
 }
 

@@ -1,11 +1,11 @@
 #include "loop/worker.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "loop/thread.h"
 
 static _Thread_local const struct worker *current;
 
@@ -49,22 +49,12 @@ err workers_init(struct workers *ws, unsigned n, size_t mailbox_limit_bytes, voi
     return E_OK;
 }
 
-/* Signals are the main thread's: workers inherit a mask that blocks them all. */
-static int start_thread(struct worker *w)
+static err start_thread(struct worker *w, struct errinfo *ei)
 {
     char name[16];
-    sigset_t all, before;
-    int failed;
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
-    failed = pthread_create(&w->thread, NULL, run, w);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failed)
-        return failed;
     snprintf(name, sizeof name, "worker-%u", w->id);
-    (void)pthread_setname_np(w->thread, name); /* only for people who look at threads */
-    return 0;
+    return thread_start(&w->thread, name, run, w, ei);
 }
 
 static void stop_first(struct workers *ws, unsigned n)
@@ -80,11 +70,11 @@ err workers_start(struct workers *ws, struct errinfo *ei)
 {
     atomic_store_explicit(&ws->is_running, true, memory_order_relaxed);
     for (unsigned i = 0; i < ws->n; i++) {
-        int failed = start_thread(&ws->list[i]);
+        err e = start_thread(&ws->list[i], ei);
 
-        if (failed) {
+        if (e != E_OK) {
             stop_first(ws, i);
-            return errinfo_set(ei, E_IO, "cannot start worker %u: %s", i, strerror(failed));
+            return e;
         }
     }
     return E_OK;

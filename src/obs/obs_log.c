@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "loop/thread.h"
 #include "obs/log_line.h"
 
 /* POLL_MS: how often the thread that waits for a blocked reader looks whether it should stop. ABORT_MS: how long an aborting
@@ -237,8 +238,7 @@ static void free_ring(void)
 err obs_log_start(const struct obs_log_options *options, struct errinfo *ei)
 {
     struct sigaction action = {.sa_handler = on_abort};
-    sigset_t all, old;
-    int e;
+    err e;
 
     ASSERT(!sink.is_running);
     sink.fd = options->fd;
@@ -249,17 +249,12 @@ err obs_log_start(const struct obs_log_options *options, struct errinfo *ei)
     sink.is_stopping = false;
     sink.ring = mem_alloc(MEM_OBS, sink.size);
     sink.is_running = true;
-    /* Signals belong to the main thread; SIGPIPE of a reader that went away must not end the process either. */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    e = pthread_create(&sink.thread, NULL, run, NULL);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (e != 0) {
+    e = thread_start(&sink.thread, "log", run, NULL, ei);
+    if (e != E_OK) {
         sink.is_running = false;
         free_ring();
-        return errinfo_set(ei, E_IO, "cannot start the log thread: %s", strerror(e));
+        return e;
     }
-    pthread_setname_np(sink.thread, "log");
     sigaction(SIGABRT, &action, &sink.old_abort);
     log_set_sink(on_event);
     return E_OK;
