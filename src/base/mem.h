@@ -17,6 +17,7 @@ enum mem_sub {
     MEM_MESSAGE,
     MEM_BROKER,
     MEM_ADAPTER,
+    MEM_FANOUT,
     MEM_TEST,
     MEM_SUBS,
 };
