@@ -7,7 +7,7 @@
 #include "http/http_client_private.h"
 #include "proto/http1/http1_encoder.h"
 
-enum { MAX_CONNECTIONS = 16, MAX_WAITING = 1000, ADDRESSES_MS = 30000 };
+enum { MAX_CONNECTIONS = 16, MAX_WAITING = 1000, ADDRESSES_MS = 30000, SPARE_BYTES = 4096 };
 
 static unsigned or_default(unsigned configured, unsigned initial)
 {
@@ -16,17 +16,26 @@ static unsigned or_default(unsigned configured, unsigned initial)
 
 /* ---- endpoints ---- */
 
-static uint64_t hash_of(struct str host, uint16_t port)
+struct key {
+    struct str host;
+    uint64_t pool;
+    uint16_t port;
+};
+
+static uint64_t hash_of(const struct key *key)
 {
-    return siphash_pair(host, (struct str){(const char *)&port, sizeof port});
+    uint64_t number = key->pool << 16 ^ key->pool >> 48 ^ key->port;
+
+    return siphash_pair(key->host, (struct str){(const char *)&number, sizeof number});
 }
 
 static bool is_for(const void *entry, const void *key)
 {
     const struct http_client_endpoint *ep = entry;
-    const struct http_url *url = key;
+    const struct key *wanted = key;
 
-    return ep->port == url->port && str_equal((struct str){ep->host, ep->host_bytes}, url->host);
+    return ep->port == wanted->port && ep->pool == wanted->pool &&
+           str_equal((struct str){ep->host, ep->host_bytes}, wanted->host);
 }
 
 static void set_numeric_address(struct http_client_endpoint *ep)
@@ -49,19 +58,20 @@ static void set_numeric_address(struct http_client_endpoint *ep)
 
 static void run(struct task *t);
 
-static struct http_client_endpoint *endpoint_for(struct http_client *cl, const struct http_url *url)
+static struct http_client_endpoint *endpoint_for(struct http_client *cl, const struct key *key)
 {
-    uint64_t hash = hash_of(url->host, url->port);
-    struct http_client_endpoint *ep = map_find(&cl->endpoints, hash, url, is_for);
+    uint64_t hash = hash_of(key);
+    struct http_client_endpoint *ep = map_find(&cl->endpoints, hash, key, is_for);
 
     if (ep)
         return ep;
-    ep = mem_alloc_zero(MEM_HTTP, sizeof *ep + url->host.n + 1);
+    ep = mem_alloc_zero(MEM_HTTP, sizeof *ep + key->host.n + 1);
     ep->client = cl;
     ep->task.run = run;
-    ep->port = url->port;
-    ep->host_bytes = url->host.n;
-    memcpy(ep->host, url->host.p, url->host.n);
+    ep->pool = key->pool;
+    ep->port = key->port;
+    ep->host_bytes = key->host.n;
+    memcpy(ep->host, key->host.p, key->host.n);
     list_init(&ep->waiting);
     list_init(&ep->idle);
     list_init(&ep->busy);
@@ -81,6 +91,24 @@ void http_client_wake(struct http_client_endpoint *ep)
     loop_defer(ep->client->loop, &ep->task);
 }
 
+/* ---- buffers of heads ---- */
+
+static struct buf take_spare(struct http_client *cl)
+{
+    return cl->n_spares ? cl->spares[--cl->n_spares] : (struct buf){0};
+}
+
+static void give_spare(struct http_client *cl, struct buf *b)
+{
+    if (b->cap == 0 || b->cap > SPARE_BYTES || cl->n_spares == HTTP_CLIENT_SPARES) {
+        buf_free(b, MEM_HTTP);
+        return;
+    }
+    b->head = b->tail = 0;
+    cl->spares[cl->n_spares++] = *b;
+    *b = (struct buf){0};
+}
+
 /* ---- the end of a call ---- */
 
 /* Leaves the list it waits in, if it does. */
@@ -96,7 +124,7 @@ static void rest(struct http_call *call)
 {
     leave_queue(call);
     wheel_stop(&call->timer);
-    buf_free(&call->head, MEM_HTTP);
+    give_spare(call->endpoint->client, &call->head);
     metric_add(http_client_metrics_of(call->endpoint)->in_flight, (uint64_t)-1);
     call->endpoint = NULL;
     call->conn = NULL;
@@ -224,7 +252,8 @@ static void run(struct task *t)
     }
     if (ep->n_conns || ep->query || loop_is_deferred(t))
         return;
-    ASSERT(map_remove(&cl->endpoints, hash_of((struct str){ep->host, ep->host_bytes}, ep->port), ep));
+    ASSERT(
+        map_remove(&cl->endpoints, hash_of(&(struct key){{ep->host, ep->host_bytes}, .pool = ep->pool, .port = ep->port}), ep));
     free_endpoint(ep);
 }
 
@@ -245,7 +274,7 @@ void http_client_init(struct http_client *cl, struct loop *l, const struct http_
     *cl = (struct http_client){.loop = l, .options = options};
 }
 
-static err write_head(struct http_call *call, const struct http_client_request *request)
+static err write_head(struct http_client *cl, struct http_call *call, const struct http_client_request *request)
 {
     const struct http1_request_head head = {
         .method = request->method,
@@ -254,33 +283,48 @@ static err write_head(struct http_call *call, const struct http_client_request *
         .content_type = request->content_type,
         .headers = request->headers,
         .n_headers = request->n_headers,
+        .lines = request->lines,
+        .n_lines = request->n_lines,
         .body_bytes = request->body.n,
     };
-    char *to = buf_reserve(&call->head, MEM_HTTP, http1_encoder_request_bound(&head));
-    size_t n;
+    struct buf spare = take_spare(cl);
+    char *to = buf_reserve(&spare, MEM_HTTP, http1_encoder_request_bound(&head));
+    size_t n = to ? http1_encoder_write_request(to, &head) : 0;
 
-    if (!to)
-        return E_NOMEM;
-    n = http1_encoder_write_request(to, &head);
-    buf_commit(&call->head, n);
-    if (n)
+    buf_commit(&spare, n);
+    if (n) {
+        call->head = spare;
         return E_OK;
-    buf_free(&call->head, MEM_HTTP);
-    return E_INVAL;
+    }
+    give_spare(cl, &spare);
+    return to ? E_INVAL : E_NOMEM;
+}
+
+/* An idle connection takes the call at once. */
+static void start(struct http_client_endpoint *ep, struct http_call *call)
+{
+    if (list_is_empty(&ep->waiting) && !list_is_empty(&ep->idle)) {
+        http_client_conn_use(ep->idle.prev, call); /* the newest: the oldest may be closed for idleness */
+        return;
+    }
+    list_push(&ep->waiting, &call->link);
+    ep->n_waiting++;
+    http_client_wake(ep);
 }
 
 err http_client_send(struct http_client *cl, struct http_call *call, const struct http_client_request *request)
 {
+    const struct key key = {request->url->host, request->pool, request->url->port};
     struct http_client_endpoint *ep;
-    err e = cl->is_closed ? E_CLOSED : write_head(call, request);
+    err e = cl->is_closed ? E_CLOSED : write_head(cl, call, request);
 
     ASSERT(!call->endpoint);
     if (e != E_OK)
         return e;
-    ep = endpoint_for(cl, request->url);
+    ep = endpoint_for(cl, &key);
     if (ep->n_waiting >= or_default(cl->options->max_waiting, MAX_WAITING)) {
         metric_add(cl->options->metrics->refused, 1);
-        buf_free(&call->head, MEM_HTTP);
+        give_spare(cl, &call->head);
         return E_LIMIT;
     }
     call->endpoint = ep;
@@ -292,11 +336,9 @@ err http_client_send(struct http_client *cl, struct http_call *call, const struc
     call->is_retried = false;
     call->timer.on_timer = on_timeout;
     wheel_start(&cl->loop->wheel, &call->timer, request->timeout_ms);
-    list_push(&ep->waiting, &call->link);
-    ep->n_waiting++;
     metric_add(cl->options->metrics->requests, 1);
     metric_add(cl->options->metrics->in_flight, 1);
-    http_client_wake(ep);
+    start(ep, call);
     return E_OK;
 }
 
@@ -347,4 +389,6 @@ void http_client_fini(struct http_client *cl)
         free_endpoint(ep);
     }
     map_free(&cl->endpoints, MEM_HTTP);
+    while (cl->n_spares > 0)
+        buf_free(&cl->spares[--cl->n_spares], MEM_HTTP);
 }

@@ -35,10 +35,14 @@ struct http_client_options {
     struct resolver *resolver; /* NULL: numeric addresses only */
 };
 
+enum { HTTP_CLIENT_SPARES = 64 };
+
 struct http_client {
     struct loop *loop;
     const struct http_client_options *options;
     struct map endpoints;
+    struct buf spares[HTTP_CLIENT_SPARES]; /* buffers of heads to use again */
+    unsigned n_spares;
     bool is_closed;
 };
 
@@ -49,9 +53,12 @@ struct http_client_request {
     struct str content_type;
     const struct http_header *headers;
     size_t n_headers;
+    const struct str *lines; /* header lines that are ready and safe: each a name, a colon, a space, a value, CR LF */
+    size_t n_lines;          /* how many blocks of them */
     struct str body;
     uint32_t timeout_ms;         /* for all of it, waiting included; not 0 */
     uint64_t max_response_bytes; /* of the body; 0: that of the options' limits */
+    uint64_t pool;               /* requests of different pools never share a connection, nor wait for one another */
 };
 
 /* Owned by the requester, zeroed but for on_done, and left alone until that runs; it may then be freed or used again. */

@@ -2,12 +2,13 @@
 
 #include "base/check.h"
 
-enum { CONNECT_TIMEOUT_MS = 5000, IDLE_TIMEOUT_MS = 20000 };
+enum { CONNECT_TIMEOUT_MS = 5000, IDLE_TIMEOUT_MS = 20000, KEPT_BODY_BYTES = 4096 };
 
 /* A connection of a client: connecting or with a call in ep->busy, idle in ep->idle, closing in neither. */
 struct http_client_conn {
     struct stream stream;
-    struct timer timer; /* connecting, or idle */
+    struct timer timer; /* connecting, or idle; lazy: when it runs it looks whether `deadline_ms` has come */
+    uint64_t deadline_ms;
     struct list link;
     struct http_client_endpoint *endpoint;
     struct http_call *call; /* NULL: idle, or closing */
@@ -15,8 +16,9 @@ struct http_client_conn {
     struct http1_head head;
     struct http1_response_head response;
     struct buf body;
-    bool has_served; /* a call before this one */
-    bool has_bytes;  /* of this call's response */
+    struct str unsent[2]; /* of the request: head, body */
+    bool has_served;      /* a call before this one */
+    bool has_bytes;       /* of this call's response */
 };
 
 static struct http_client_conn *from_stream(struct stream *s)
@@ -24,9 +26,14 @@ static struct http_client_conn *from_stream(struct stream *s)
     return CONTAINER_OF(s, struct http_client_conn, stream);
 }
 
-static void start_timer(struct http_client_conn *c, uint32_t configured_ms, uint32_t initial_ms)
+static void set_deadline(struct http_client_conn *c, uint32_t configured_ms, uint32_t initial_ms)
 {
-    wheel_start(&c->endpoint->client->loop->wheel, &c->timer, configured_ms ? configured_ms : initial_ms);
+    struct wheel *wh = &c->endpoint->client->loop->wheel;
+    uint32_t delay_ms = configured_ms ? configured_ms : initial_ms;
+
+    c->deadline_ms = wh->clock_ms + delay_ms;
+    if (!wheel_is_set(&c->timer) || c->timer.due_ms > c->deadline_ms)
+        wheel_start(wh, &c->timer, delay_ms);
 }
 
 static struct http_call *drop(struct http_client_conn *c, err why)
@@ -54,31 +61,46 @@ struct http_call *http_client_conn_drop_link(struct list *link)
 
 /* ---- responses ---- */
 
-static void become_idle(struct http_client_conn *c)
+/* Of the response before. It lies there until the next one comes, since whoever got it may ask for something on this very connection. */
+static void forget_response(struct http_client_conn *c)
 {
     http1_head_clear(&c->head);
-    buf_free(&c->body, MEM_HTTP);
+    if (c->body.cap > KEPT_BODY_BYTES)
+        buf_free(&c->body, MEM_HTTP);
+    c->body.head = c->body.tail = 0;
+}
+
+static void become_idle(struct http_client_conn *c)
+{
     c->has_served = true;
     list_remove(&c->link);
     list_push(&c->endpoint->idle, &c->link);
-    start_timer(c, c->endpoint->client->options->idle_timeout_ms, IDLE_TIMEOUT_MS);
+    set_deadline(c, c->endpoint->client->options->idle_timeout_ms, IDLE_TIMEOUT_MS);
 }
 
 /* A server may answer before it has read the whole request: what follows on this connection would then not be a request. */
+static bool has_unsent(const struct http_client_conn *c)
+{
+    return c->unsent[0].n + c->unsent[1].n > 0;
+}
+
 static void complete(struct http_client_conn *c, size_t n_unread)
 {
-    bool is_kept = c->response.is_kept_alive && n_unread == 0 && stream_pending(&c->stream) == 0;
+    bool is_kept = c->response.is_kept_alive && n_unread == 0 && !has_unsent(c);
     struct http_call *call = c->call;
 
     c->call = NULL;
-    http_client_finish(call, E_OK, 0, &c->response, buf_str(&c->body));
-    if (!list_is_linked(&c->link)) /* the client was closed */
-        return;
     if (is_kept)
         become_idle(c);
+    http_client_finish(call, E_OK, 0, &c->response, buf_str(&c->body));
+    if (c->call || !list_is_linked(&c->link)) /* it has another one already, or the client was closed */
+        return;
+    if (is_kept)
+        forget_response(c);
     else
         (void)drop(c, E_OK); /* it has no call any more */
-    http_client_wake(c->endpoint);
+    if (!list_is_empty(&c->endpoint->waiting))
+        http_client_wake(c->endpoint);
 }
 
 static void fail(struct http_client_conn *c, err why, enum http_client_failure failure)
@@ -114,8 +136,10 @@ static size_t on_data(struct stream *s, struct str bytes)
         (void)drop(c, E_PROTO);
         return bytes.n;
     }
+    if (!c->has_bytes)
+        forget_response(c);
     c->has_bytes = true;
-    while (c->call) {
+    for (const struct http_call *call = c->call; c->call == call;) {
         struct str body = {0};
 
         switch (http1_response_next(&c->parser, &c->head, &c->response, &in, &body)) {
@@ -150,11 +174,28 @@ static void on_connect(struct stream *s)
 static void on_timer(struct timer *t)
 {
     struct http_client_conn *c = CONTAINER_OF(t, struct http_client_conn, timer);
+    struct wheel *wh = &c->endpoint->client->loop->wheel;
 
-    if (c->call) /* still connecting: on_close tries the next address */
+    if (c->deadline_ms > wh->clock_ms)
+        wheel_start(wh, t, c->deadline_ms - wh->clock_ms);
+    else if (c->stream.is_connecting) /* on_close tries the next address */
         stream_close(&c->stream, E_TIMEOUT);
-    else
+    else if (!c->call)
         (void)drop(c, E_OK); /* it has no call */
+}
+
+/* Sends what it can of the request; on_drain goes on. */
+static void send_request(struct stream *s)
+{
+    struct http_client_conn *c = from_stream(s);
+    size_t sent = has_unsent(c) ? stream_send(s, c->unsent, ARRAY_LEN(c->unsent)) : 0;
+
+    for (size_t i = 0; i < ARRAY_LEN(c->unsent); i++) {
+        size_t n = sent < c->unsent[i].n ? sent : c->unsent[i].n;
+
+        c->unsent[i] = str_from_offset(c->unsent[i], n);
+        sent -= n;
+    }
 }
 
 /* Nobody answers at this address: the next one, if there is one. */
@@ -213,26 +254,20 @@ static void on_close(struct stream *s, err why)
     http_client_wake(ep);
 }
 
-static const struct stream_ops ops = {.on_data = on_data, .on_connect = on_connect, .on_close = on_close};
+static const struct stream_ops ops = {
+    .on_data = on_data, .on_drain = send_request, .on_connect = on_connect, .on_close = on_close};
 
 /* ---- the client's side ---- */
 
-/* E_CLOSED: it is closing. Without memory it closes, which ends the call. */
-static err assign(struct http_client_conn *c, struct http_call *call)
+static void assign(struct http_client_conn *c, struct http_call *call)
 {
-    err e = stream_write(&c->stream, buf_str(&call->head));
-
-    if (e == E_CLOSED)
-        return e;
     c->call = call;
     call->conn = c;
     c->has_bytes = false;
+    c->unsent[0] = buf_str(&call->head);
+    c->unsent[1] = call->payload;
     http1_response_expect(&c->parser, (enum http_method)call->method);
-    if (e == E_OK)
-        e = stream_write(&c->stream, call->payload);
-    if (e != E_OK)
-        stream_close(&c->stream, e);
-    return E_OK;
+    send_request(&c->stream);
 }
 
 err http_client_conn_open(struct http_client_endpoint *ep, struct http_call *call)
@@ -254,8 +289,8 @@ err http_client_conn_open(struct http_client_endpoint *ep, struct http_call *cal
     list_push(&ep->busy, &c->link);
     ep->n_conns++;
     metric_add(o->metrics->open, 1);
-    start_timer(c, o->connect_timeout_ms, CONNECT_TIMEOUT_MS);
-    ASSERT(assign(c, call) == E_OK); /* a new stream is open */
+    set_deadline(c, o->connect_timeout_ms, CONNECT_TIMEOUT_MS);
+    assign(c, call);
     return E_OK;
 }
 
@@ -264,9 +299,10 @@ void http_client_conn_use(struct list *link, struct http_call *call)
     struct http_client_conn *c = CONTAINER_OF(link, struct http_client_conn, link);
 
     list_remove(&c->link);
-    wheel_stop(&c->timer);
-    if (assign(c, call) == E_OK)
-        list_push(&c->endpoint->busy, &c->link);
-    else
+    if (stream_is_closing(&c->stream)) {
         http_client_wait_first(call);
+        return;
+    }
+    list_push(&c->endpoint->busy, &c->link);
+    assign(c, call);
 }

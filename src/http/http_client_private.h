@@ -24,6 +24,7 @@ struct http_client_endpoint {
     unsigned n_addresses;
     bool is_numeric;
     struct sockaddr_storage addresses[RESOLVER_ADDRESSES];
+    uint64_t pool;
     uint16_t port;
     size_t host_bytes;
     char host[]; /* ended by a NUL */

@@ -5,6 +5,7 @@
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -110,7 +111,7 @@ static void on_readable(struct stream *s)
 /* Part of the task, which goes on to end a stream that is closing. */
 static void write_out(struct stream *s)
 {
-    bool had_output = buf_size(&s->out) > 0;
+    bool had_output = buf_size(&s->out) > 0 || s->is_drain_due;
 
     while (buf_size(&s->out) > 0) {
         struct str rest = buf_str(&s->out);
@@ -129,7 +130,7 @@ static void write_out(struct stream *s)
     if (buf_size(&s->out) > 0)
         return;
     buf_free(&s->out, MEM_LOOP);
-    s->is_blocked = false;
+    s->is_blocked = s->is_drain_due = false;
     if (s->state == STATE_FINISHING)
         (void)begin_close(s, E_OK); /* cannot be closing */
     else if (had_output && s->state == STATE_OPEN && s->ops->on_drain)
@@ -310,6 +311,45 @@ err stream_write(struct stream *s, struct str bytes)
     return e;
 }
 
+/* What did not leave is asked for again once the descriptor is writable. */
+static size_t wait_to_send(struct stream *s, size_t sent)
+{
+    s->is_drain_due = true;
+    if (buf_size(&s->out) == 0)
+        s->is_blocked = true;
+    defer(s);
+    return sent;
+}
+
+size_t stream_send(struct stream *s, const struct str *pieces, size_t n_pieces)
+{
+    struct iovec parts[STREAM_PIECES];
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = n_pieces};
+    size_t total = 0;
+    ssize_t n;
+
+    ASSERT(n_pieces <= STREAM_PIECES);
+    if (s->state != STATE_OPEN)
+        return 0;
+    for (size_t i = 0; i < n_pieces; i++) {
+        memcpy(&parts[i].iov_base, &pieces[i].p,
+               sizeof pieces[i].p); /* sendmsg() does not write there, whatever its type says */
+        parts[i].iov_len = pieces[i].n;
+        total += pieces[i].n;
+    }
+    if (s->is_blocked || buf_size(&s->out) > 0)
+        return wait_to_send(s, 0);
+    do
+        n = sendmsg(s->io.fd, &message, MSG_NOSIGNAL);
+    while (n < 0 && errno == EINTR);
+    if (n >= 0)
+        return (size_t)n == total ? total : wait_to_send(s, (size_t)n);
+    if (errno == EAGAIN)
+        return wait_to_send(s, 0);
+    stream_close(s, why_of(s, errno));
+    return 0;
+}
+
 void stream_flush(struct stream *s)
 {
     if (!s->is_blocked)
@@ -347,4 +387,9 @@ void stream_close_after_output(struct stream *s)
         return;
     s->state = STATE_FINISHING;
     defer(s);
+}
+
+bool stream_is_closing(const struct stream *s)
+{
+    return s->state != STATE_OPEN;
 }

@@ -17,7 +17,7 @@ struct stream_ops {
      * once while some are used; a resumed or adopted stream is offered what it has without more. Not called while the stream
      * is paused or closing. */
     size_t (*on_data)(struct stream *s, struct str bytes);
-    /* All output has left and at least one byte had been waiting for the peer. May be NULL. */
+    /* All output has left and at least one byte had been waiting for the peer, in `out` or at stream_send()'s caller. May be NULL. */
     void (*on_drain)(struct stream *s);
     /* A stream of stream_connect() is connected. May be NULL. */
     void (*on_connect)(struct stream *s);
@@ -40,7 +40,8 @@ struct stream {
     bool is_blocked : 1;   /* the kernel's buffer was full: waiting for EPOLLOUT */
     bool is_offer_due : 1; /* resumed or adopted: what is in `in` is offered at the end of the turn */
     bool is_connecting : 1;
-    bool is_reset : 1; /* in on_close with E_CLOSED: the peer did not end its output in order, some may be lost */
+    bool is_drain_due : 1; /* stream_send() did not send all */
+    bool is_reset : 1;     /* in on_close with E_CLOSED: the peer did not end its output in order, some may be lost */
 };
 
 /* Takes over a connected, non-blocking descriptor. `ops` live as long as the stream. E_IO: epoll refused; the descriptor
@@ -72,6 +73,12 @@ void stream_commit(struct stream *s, size_t n);
 /* Appends a copy. E_NOMEM: nothing was appended. A no-op with E_CLOSED on a closing stream. */
 MUST_USE err stream_write(struct stream *s, struct str bytes);
 
+/* Sends bytes that stay the caller's, at once and without a copy, as far as the peer takes them; behind what waits in `out`, so none
+ * while something does or the stream is not connected yet. At most STREAM_PIECES pieces. Returns how many bytes have left; when these
+ * are not all, on_drain says when to go on with the rest. 0 on a closing stream; a network error closes it. */
+enum { STREAM_PIECES = 4 };
+size_t stream_send(struct stream *s, const struct str *pieces, size_t n_pieces);
+
 /* Says that bytes were appended to s->out directly; they leave at the end of the turn. */
 void stream_flush(struct stream *s);
 
@@ -96,6 +103,9 @@ void stream_shut_output(struct stream *s);
 
 /* Closes once the peer has taken all output (the owner bounds the wait with a timer of its own and stream_close()). */
 void stream_close_after_output(struct stream *s);
+
+/* Whether it takes no more output. */
+bool stream_is_closing(const struct stream *s);
 
 static inline bool stream_is_open(const struct stream *s)
 {

@@ -196,6 +196,50 @@ static void on_drain_may_write_more(void **state)
     assert_int_equal(seen.drains, 2);
 }
 
+static struct str unsent; /* of `big` */
+
+static void sends_the_rest(struct owner *me)
+{
+    unsent = str_from_offset(unsent, stream_send(&me->s, &unsent, 1));
+}
+
+static void pieces_leave_at_once_and_the_rest_when_the_peer_takes_more(void **state)
+{
+    const struct str pieces[] = {{big, 5}, {0}, {big + 5, BIG - 5}};
+
+    (void)state;
+    o->on_drained = sends_the_rest;
+    unsent = str_from_offset((struct str){big, BIG}, stream_send(&o->s, pieces, ARRAY_LEN(pieces)));
+    assert_true(unsent.n > 0 && unsent.n < BIG);
+    assert_null(o->s.out.p);
+    hear_big(BIG);
+    turn();
+    assert_int_equal(unsent.n, 0);
+    assert_true(seen.drains > 0);
+    forget();
+    assert_int_equal(stream_send(&o->s, &STR("all"), 1), 3);
+    assert_heard("all"); /* without a turn */
+    turn();
+    assert_int_equal(seen.drains, 0);
+}
+
+static void pieces_wait_for_output_before_them(void **state)
+{
+    (void)state;
+    unsent = (struct str){big, 3};
+    o->on_drained = sends_the_rest;
+    assert_int_equal(stream_write(&o->s, STR("first ")), E_OK);
+    assert_int_equal(stream_send(&o->s, &unsent, 1), 0);
+    assert_nothing_heard();
+    turn();
+    assert_int_equal(unsent.n, 0);
+    stream_close(&o->s, E_OK);
+    assert_int_equal(stream_send(&o->s, &STR("late"), 1), 0);
+    assert_true(stream_is_closing(&o->s));
+    turn();
+    o = NULL;
+}
+
 static void no_memory_is_the_callers_or_the_streams_end(void **state)
 {
     (void)state;
@@ -402,6 +446,8 @@ int main(void)
         TEST(output_leaves_at_the_end_of_the_turn_in_order),
         TEST(output_larger_than_the_sockets_buffer_waits_for_the_peer),
         TEST(on_drain_may_write_more),
+        TEST(pieces_leave_at_once_and_the_rest_when_the_peer_takes_more),
+        TEST(pieces_wait_for_output_before_them),
         TEST(no_memory_is_the_callers_or_the_streams_end),
         TEST(no_memory_for_more_of_a_rest_closes_the_stream),
         TEST(a_released_stream_goes_on_elsewhere_with_all_its_bytes),

@@ -90,6 +90,8 @@ size_t http1_encoder_request_bound(const struct http1_request_head *r)
 
     for (size_t i = 0; i < r->n_headers; i++)
         n += r->headers[i].name.n + r->headers[i].value.n + 4;
+    for (size_t i = 0; i < r->n_lines; i++)
+        n += r->lines[i].n;
     return n;
 }
 
@@ -125,6 +127,8 @@ size_t http1_encoder_write_request(char *to, const struct http1_request_head *r)
             return 0;
         p = put(put(put(put(p, h->name), STR(": ")), h->value), STR("\r\n"));
     }
+    for (size_t i = 0; i < r->n_lines; i++)
+        p = put(p, r->lines[i]);
     return (size_t)(put(p, STR("\r\n")) - to);
 }
 

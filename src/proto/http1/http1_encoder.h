@@ -27,10 +27,13 @@ struct http1_request_head {
     struct str content_type; /* empty: none */
     const struct http_header *headers;
     size_t n_headers;
+    const struct str *lines; /* blocks of header lines that are ready: each line with its CR LF; not looked into */
+    size_t n_lines;
     uint64_t body_bytes; /* written with every method that may have a body */
 };
 
-/* As the two for responses: Host, Content-Type, Content-Length, then the other headers. 0 also when target or host could break
+/* As the two for responses: Host, Content-Type, Content-Length, then the other headers and
+ * the lines. 0 also when target or host could break
  * out of the line. */
 size_t http1_encoder_request_bound(const struct http1_request_head *r);
 size_t http1_encoder_write_request(char *to, const struct http1_request_head *r);
