@@ -108,7 +108,7 @@ struct fanout_snapshot {
 
     /* Of the builder. */
     struct map by_key, by_host;
-    struct arena arena;
+    struct arena arena; /* of MEM_CONFIG; the snapshot itself lies in it */
     _Atomic(uint32_t) references;
 };
 
@@ -120,8 +120,8 @@ void fanout_snapshot_unref(struct fanout_snapshot *snapshot);
 /* The channel with this "namespace/name", or NULL. */
 const struct fanout_channel *fanout_snapshot_find_key(const struct fanout_snapshot *snapshot, struct str key);
 
-/* The channel a Host header means: one of its `hosts`, or `name.namespace` with anything behind that begins with ".svc", with
- * Knative's suffix "-kn-channel" on the name; letters of either case, a port and a last dot do not count. False when the host has no dot
+/* The channel a Host header means: one of its `hosts`, or `name.namespace` with anything behind that begins with ".svc" or, as the
+ * first sidecar had it, ".channels", with Knative's suffix "-kn-channel" on the name; letters of either case, a port and a last dot do not count. False when the host has no dot
  * and is not one of a channel's (400); `*out_channel` is NULL when it names no channel (404). */
 bool fanout_snapshot_find_host(const struct fanout_snapshot *snapshot, struct str host,
                                const struct fanout_channel **out_channel);
