@@ -16,7 +16,19 @@
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 
 /* Subsystems, each with a level of its own. Names are in log.c and in the configuration (log.levels). */
-enum log_sub { LOG_MAIN, LOG_LOOP, LOG_CONFIG, LOG_HTTP, LOG_KAFKA, LOG_REGISTRY, LOG_BROKER, LOG_MQTT, LOG_ADMIN, LOG_SUBS };
+enum log_sub {
+    LOG_MAIN,
+    LOG_LOOP,
+    LOG_CONFIG,
+    LOG_HTTP,
+    LOG_KAFKA,
+    LOG_REGISTRY,
+    LOG_BROKER,
+    LOG_MQTT,
+    LOG_ADMIN,
+    LOG_TABLE,
+    LOG_SUBS
+};
 
 enum log_kind { LOG_KIND_STR, LOG_KIND_INT };
 

@@ -18,6 +18,8 @@ enum mem_sub {
     MEM_BROKER,
     MEM_ADAPTER,
     MEM_FANOUT,
+    MEM_STORE,
+    MEM_TABLE,
     MEM_TEST,
     MEM_SUBS,
 };

@@ -656,7 +656,7 @@ const struct option option_table[] = {
      IN_CONFIG(log_level_names),
      .help =
          "The level of single parts of the program, where it differs from log.level, by their names: main, loop, config, http, "
-         "kafka, registry, broker, mqtt, admin."},
+         "kafka, registry, broker, mqtt, admin, table."},
 
     {.path = "limits",
      .type = OPTION_SECTION,
