@@ -207,7 +207,7 @@ static void read_ack(struct fanout_reader *r, const struct tree_node *node, void
 
 /* One scalar, or a list of them, each in lower case and checked. Empty ones are left out, as Knative writes a host it does not have. */
 static struct words read_words(struct fanout_reader *r, const struct tree_node *node,
-                               bool (*check)(struct fanout_reader *r, const struct tree_node *node, struct str word))
+                               bool (*check)(struct fanout_reader *r, const struct tree_node *node, struct str *word))
 {
     bool is_list = node->kind == TREE_LIST;
     struct words words = {0};
@@ -227,15 +227,17 @@ static struct words read_words(struct fanout_reader *r, const struct tree_node *
         p = arena_alloc(r->arena, MEM_CONFIG, one->text.n + 1);
         for (size_t i = 0; i < one->text.n; i++)
             p[i] = one->text.p[i] >= 'A' && one->text.p[i] <= 'Z' ? (char)(one->text.p[i] - 'A' + 'a') : one->text.p[i];
-        if (check(r, one, (struct str){p, one->text.n}))
-            words.items[words.count++] = (struct str){p, one->text.n};
+        words.items[words.count] = (struct str){p, one->text.n};
+        words.count += check(r, one, &words.items[words.count]);
     }
     return words;
 }
 
-static bool check_host(struct fanout_reader *r, const struct tree_node *node, struct str host)
+static bool check_host(struct fanout_reader *r, const struct tree_node *node, struct str *host)
 {
-    if (is_name(host, MAX_NAME_BYTES, "._") && host.p[host.n - 1] != '.')
+    if (host->p[host->n - 1] == '.')
+        host->n--;
+    if (is_name(*host, MAX_NAME_BYTES, "._") && host->p[host->n - 1] != '.')
         return true;
     fanout_field_fail(r, node, "\"%.*s\" is no host name without port", STR_ARG(report_excerpt(node->text)));
     return false;
@@ -291,11 +293,11 @@ static bool is_token(struct str text)
     return text.n > 0 && text.n <= MAX_LABEL_BYTES;
 }
 
-static bool check_header(struct fanout_reader *r, const struct tree_node *node, struct str name)
+static bool check_header(struct fanout_reader *r, const struct tree_node *node, struct str *name)
 {
-    if (!is_token(name))
+    if (!is_token(*name))
         fanout_field_fail(r, node, "\"%.*s\" is no name of a header", STR_ARG(report_excerpt(node->text)));
-    else if (is_reserved(name))
+    else if (is_reserved(*name))
         fanout_field_fail(r, node, "%.*s is never passed on: each delivery has its own", STR_ARG(report_excerpt(node->text)));
     else
         return true;

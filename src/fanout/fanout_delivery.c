@@ -132,7 +132,8 @@ static struct str http_of(struct fanout_reader *r, struct str rest)
     char *p = arena_alloc(r->arena, MEM_CONFIG, http.n + rest.n + 1);
 
     memcpy(p, http.p, http.n);
-    memcpy(p + http.n, rest.p, rest.n);
+    if (rest.n)
+        memcpy(p + http.n, rest.p, rest.n);
     return (struct str){p, http.n + rest.n};
 }
 
