@@ -287,12 +287,12 @@ static void start(struct reload *r)
 
 /* --- life --- */
 
-static void on_change(struct config_watch *cw)
+static void on_change(struct file_watch *fw)
 {
-    reload_ask(CONTAINER_OF(cw, struct reload, watch));
+    reload_ask(CONTAINER_OF(fw, struct reload, watch));
 }
 
-void reload_init(struct reload *r, struct server *s, const struct cli *cli, const struct config_watch_stamp *before)
+void reload_init(struct reload *r, struct server *s, const struct cli *cli, const struct file_watch_stamp *before)
 {
     struct errinfo ei = {0};
 
@@ -310,7 +310,8 @@ void reload_init(struct reload *r, struct server *s, const struct cli *cli, cons
     for (size_t i = 0; i < ARRAY_LEN(states); i++)
         states[i].context = r;
     metrics_register(states, ARRAY_LEN(states));
-    if (before->inode && config_watch_open(&r->watch, &s->loop, cli->config_file, before, on_change, &ei) != E_OK)
+    if (before->inode &&
+        file_watch_open(&r->watch, &s->loop, cli->config_file, FILE_WATCH_SETTLE_MS, before, on_change, &ei) != E_OK)
         LOG_WARN(LOG_CONFIG, "reload.watch", F_TEXT("why", ei.text));
 }
 
@@ -331,14 +332,14 @@ void reload_ask(struct reload *r)
 void reload_end(struct reload *r)
 {
     r->is_ready = false;
-    config_watch_close(&r->watch);
+    file_watch_close(&r->watch);
 }
 
 void reload_fini(struct reload *r)
 {
     struct server_topics *topics;
 
-    config_watch_close(&r->watch);
+    file_watch_close(&r->watch);
     while ((topics = r->asked)) {
         r->asked = topics->next;
         server_kafka_free_topics(topics);

@@ -12,8 +12,8 @@
 #pragma once
 
 #include "config/config.h"
+#include "loop/file_watch.h"
 #include "main/cli.h"
-#include "main/config_watch.h"
 #include "main/server_kafka.h"
 
 struct generation;
@@ -22,7 +22,7 @@ struct server;
 struct reload {
     struct server *s;
     const struct cli *cli;
-    struct config_watch watch;
+    struct file_watch watch;
     struct server_topics *asked;     /* requests that Kafka has not answered, the newest first */
     struct server_topics *awaited;   /* the one that `next` waits for */
     struct generation *next;         /* waits for topics, or for the workers */
@@ -45,7 +45,7 @@ void reload_apply_log_levels(const struct config *config);
 
 /* Begins to watch the file, if there is one; `before` is its stamp from before it was read for the first time, all-zero if not. Registers metrics:
  * before threads start. `cli` is borrowed. Nothing is reloaded before reload_begin(). */
-void reload_init(struct reload *r, struct server *s, const struct cli *cli, const struct config_watch_stamp *before);
+void reload_init(struct reload *r, struct server *s, const struct cli *cli, const struct file_watch_stamp *before);
 
 /* The server is ready: reloads may happen, and one that was asked for before does. */
 void reload_begin(struct reload *r);

@@ -46,7 +46,7 @@ struct server {
 struct server_start {
     const struct cli *cli;           /* borrowed as long as the server lives */
     struct generation *first;        /* the reference is taken */
-    struct config_watch_stamp stamp; /* of the file, from before it was read */
+    struct file_watch_stamp stamp; /* of the file, from before it was read */
 };
 
 /* Sets up everything, up to running workers and a Kafka that is asked for its topics. E_*: the reason is in `ei`; server_fini() is

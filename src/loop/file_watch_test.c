@@ -1,4 +1,4 @@
-#include "main/config_watch.h"
+#include "loop/file_watch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@ enum { PATH_BYTES = 512 };
 
 static struct {
     struct loop loop;
-    struct config_watch watch;
+    struct file_watch watch;
     unsigned n_changes;
     char folder[PATH_BYTES / 4], path[PATH_BYTES / 2];
 } fx;
@@ -41,19 +41,19 @@ static void write_file(const char *name, const char *text)
     assert_int_equal(fclose(f), 0);
 }
 
-static void on_change(struct config_watch *cw)
+static void on_change(struct file_watch *fw)
 {
-    (void)cw;
+    (void)fw;
     fx.n_changes++;
 }
 
 static void watch(const char *name)
 {
-    struct config_watch_stamp before;
+    struct file_watch_stamp before;
 
     snprintf(fx.path, sizeof fx.path, "%s/%s", fx.folder, name);
-    before = config_watch_stamp(fx.path);
-    assert_int_equal(config_watch_open(&fx.watch, &fx.loop, fx.path, &before, on_change, NULL), E_OK);
+    before = file_watch_stamp(fx.path);
+    assert_int_equal(file_watch_open(&fx.watch, &fx.loop, fx.path, FILE_WATCH_SETTLE_MS, &before, on_change, NULL), E_OK);
 }
 
 /* Exactly one more change is told. */
@@ -71,7 +71,7 @@ static int set_up(void **state)
 {
     (void)state;
     memset(&fx, 0, sizeof fx);
-    snprintf(fx.folder, sizeof fx.folder, "/tmp/config-watch-XXXXXX");
+    snprintf(fx.folder, sizeof fx.folder, "/tmp/file-watch-XXXXXX");
     assert_non_null(mkdtemp(fx.folder));
     assert_int_equal(loop_init(&fx.loop, 0, NULL), E_OK);
     return 0;
@@ -82,7 +82,7 @@ static int tear_down(void **state)
     char command[PATH_BYTES];
 
     (void)state;
-    config_watch_close(&fx.watch);
+    file_watch_close(&fx.watch);
     loop_fini(&fx.loop);
     snprintf(command, sizeof command, "rm -rf %s", fx.folder);
     return system(command);
@@ -183,24 +183,25 @@ static void other_files_are_no_change(void **state)
 
 static void a_change_before_it_was_watched_is_told(void **state)
 {
-    struct config_watch_stamp before;
+    struct file_watch_stamp before;
 
     (void)state;
     write_file("c.yaml", "a: 1\n");
     snprintf(fx.path, sizeof fx.path, "%s/c.yaml", fx.folder);
-    before = config_watch_stamp(fx.path);
+    before = file_watch_stamp(fx.path);
     write_file("c.yaml", "a: 22\n");
-    assert_int_equal(config_watch_open(&fx.watch, &fx.loop, fx.path, &before, on_change, NULL), E_OK);
+    assert_int_equal(file_watch_open(&fx.watch, &fx.loop, fx.path, FILE_WATCH_SETTLE_MS, &before, on_change, NULL), E_OK);
     expect_change();
 }
 
 static void a_missing_folder_is_an_error_that_leaves_it_usable(void **state)
 {
-    struct config_watch_stamp before = {0};
+    struct file_watch_stamp before = {0};
     struct errinfo ei = {0};
 
     (void)state;
-    assert_int_equal(config_watch_open(&fx.watch, &fx.loop, "/nowhere/at/all.yaml", &before, on_change, &ei), E_IO);
+    assert_int_equal(
+        file_watch_open(&fx.watch, &fx.loop, "/nowhere/at/all.yaml", FILE_WATCH_SETTLE_MS, &before, on_change, &ei), E_IO);
     assert_non_null(strstr(ei.text, "/nowhere/at/all.yaml"));
 }
 
@@ -220,5 +221,5 @@ int main(void)
         TEST(a_missing_folder_is_an_error_that_leaves_it_usable),
     };
 
-    return cmocka_run_group_tests_name("config_watch", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("file_watch", tests, NULL, NULL);
 }
