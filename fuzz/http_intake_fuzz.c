@@ -16,19 +16,22 @@ static void check_batch(const struct http_intake *in, struct str body)
 {
     const char *at = body.p, *end = body.p + body.n;
     char device[HTTP_BATCH_DEVICE_BYTES];
-    bool is_first = true;
+    struct http_batch batch;
     struct str item, named;
-    err e;
+    struct errinfo ei;
+    err e = http_batch_begin(&batch, in->form, body);
 
-    while ((e = http_batch_next(in->form, &body, &is_first, &item)) == E_OK) {
+    while (e == E_OK && (e = http_batch_next(&batch, &item)) == E_OK) {
         ASSERT(in->form == HTTP_INTAKE_SINGLE || (item.n && item.p >= at && item.p + item.n <= end));
         at = item.p + item.n;
-        if (http_batch_fault(in->form, item))
+        if (http_batch_check(in->form, item, &ei) != E_OK) {
+            ASSERT(ei.text[0]);
             continue;
+        }
         if (in->form != HTTP_INTAKE_SINGLE && http_batch_device(item, in->pointer, device, &named))
             ASSERT(named.n <= HTTP_BATCH_DEVICE_BYTES && utf8_is_plain(named));
     }
-    ASSERT(e == E_CLOSED || (e == E_INVAL && in->form == HTTP_INTAKE_CLOUDEVENTS));
+    ASSERT(e == E_CLOSED || e == E_LIMIT || (e == E_INVAL && in->form == HTTP_INTAKE_CLOUDEVENTS));
 }
 
 /* Those that a route of the adapter leads to. */

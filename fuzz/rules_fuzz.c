@@ -161,7 +161,7 @@ static void try_rule(struct str filter, struct str template, struct str topic, s
 
 static void try_field(struct str payload, struct str pointer)
 {
-    struct payload_field field;
+    struct jsonr_value field;
 
     if (!payload_field_is_pointer(pointer) || !payload_field_find(payload, pointer, &field))
         return;
@@ -169,7 +169,7 @@ static void try_field(struct str payload, struct str pointer)
     if (field.has_escapes) {
         char *decoded = mem_alloc(MEM_TEST, field.raw.n);
 
-        ASSERT(payload_field_decode(field.raw, decoded) <= field.raw.n);
+        ASSERT(jsonr_decode(field.raw, decoded) <= field.raw.n);
         mem_free(MEM_TEST, decoded);
     }
 }

@@ -52,3 +52,20 @@ bool base64_decode(struct str text, char *out, size_t *out_n)
     *out_n = n;
     return true;
 }
+
+size_t base64_encode(struct str bytes, char *out)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    size_t n = 0;
+
+    for (size_t i = 0; i < bytes.n; i += 3) {
+        size_t have = bytes.n - i < 3 ? bytes.n - i : 3;
+        uint32_t bits = 0;
+
+        for (size_t j = 0; j < 3; j++)
+            bits = bits << 8 | (j < have ? (uint8_t)bytes.p[i + j] : 0);
+        for (size_t j = 0; j < 4; j++)
+            out[n++] = j <= have ? digits[bits >> (18 - 6 * j) & 0x3f] : '=';
+    }
+    return n;
+}

@@ -9,7 +9,7 @@
 #include "base/check.h"
 
 /* RFC 4648 section 10, and bytes that need every character. */
-static void the_texts_of_the_rfc_are_decoded(void **state)
+static void the_texts_of_the_rfc_are_decoded_and_encoded(void **state)
 {
     static const struct {
         struct str text, bytes;
@@ -31,6 +31,9 @@ static void the_texts_of_the_rfc_are_decoded(void **state)
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         assert_true(base64_decode(rows[i].text, out, &n));
         assert_true(str_equal((struct str){out, n}, rows[i].bytes));
+        n = base64_encode(rows[i].bytes, out);
+        assert_int_equal(n, BASE64_ENCODED_BYTES(rows[i].bytes.n));
+        assert_true(str_equal((struct str){out, n}, rows[i].text));
     }
 }
 
@@ -53,7 +56,7 @@ static void what_is_not_the_one_text_of_its_bytes_is_refused(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_texts_of_the_rfc_are_decoded),
+        cmocka_unit_test(the_texts_of_the_rfc_are_decoded_and_encoded),
         cmocka_unit_test(what_is_not_the_one_text_of_its_bytes_is_refused),
     };
 

@@ -11,7 +11,7 @@
 
 static void expect(const char *text, const char *pointer, const char *want)
 {
-    struct payload_field f;
+    struct jsonr_value f;
     char decoded[200];
     struct str got;
     bool found = payload_field_find(str_from(text), str_from(pointer), &f);
@@ -22,7 +22,7 @@ static void expect(const char *text, const char *pointer, const char *want)
         return;
     got = f.raw;
     if (f.has_escapes)
-        got = (struct str){decoded, payload_field_decode(f.raw, decoded)};
+        got = (struct str){decoded, jsonr_decode(f.raw, decoded)};
     if (!str_equal(got, str_from(want)))
         fail_msg("%s at '%s': %.*s instead of %s", text, pointer, STR_ARG(got), want);
 }
@@ -81,7 +81,7 @@ static void what_is_not_json_has_no_fields(void **state)
     static const char *const texts[] = {
         "",        "{",         "nul", "{\"a\"1}",           "{\"a\":}",          "{a:1}", "[1,]", "\"\x01\"",
         "\"\\x\"", "\"\\u12\"", "01",  "{\"b\":[},\"a\":1}", "{\"b\":1 \"a\":2}", "-",     "1.",   "plain text"};
-    struct payload_field f;
+    struct jsonr_value f;
 
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(texts); i++)
@@ -97,8 +97,8 @@ static void what_is_not_json_has_no_fields(void **state)
 
 static void nesting_is_bounded(void **state)
 {
-    char text[4 * PAYLOAD_FIELD_MAX_DEPTH];
-    size_t deep = 2 * PAYLOAD_FIELD_MAX_DEPTH;
+    char text[4 * JSONR_MAX_DEPTH];
+    size_t deep = 2 * JSONR_MAX_DEPTH;
 
     (void)state;
     memset(text, '[', deep);
@@ -110,7 +110,7 @@ static void nesting_is_bounded(void **state)
 static void every_cut_of_a_text_is_safe(void **state)
 {
     static const char text[] = "{\"a\":[1,-2.5e3,{\"b\":\"\\ud83d\\ude00\"}],\"c\":null,\"d\":[true,false]}";
-    struct payload_field f;
+    struct jsonr_value f;
     char out[64];
 
     (void)state;
@@ -119,7 +119,7 @@ static void every_cut_of_a_text_is_safe(void **state)
         memcpy(copy, text, n);
         copy = mem_try_realloc(MEM_TEST, copy, n ? n : 1);
         if (payload_field_find((struct str){copy, n}, STR("/a/2/b"), &f))
-            assert_int_equal(payload_field_decode(f.raw, out), 4);
+            assert_int_equal(jsonr_decode(f.raw, out), 4);
         (void)payload_field_find((struct str){copy, n}, STR("/d/1"), &f);
         mem_free(MEM_TEST, copy);
     }
@@ -135,67 +135,12 @@ static void pointers_are_checked(void **state)
     assert_false(payload_field_is_pointer(STR("/a~2")));
 }
 
-static void an_array_is_taken_apart(void **state)
-{
-    struct str rest = STR(" [ {\"a\":[1,2]} , \"x\\\"y\",null,[] ] ");
-    static const char *const elements[] = {"{\"a\":[1,2]}", "x\\\"y", "null", "[]"};
-    struct payload_field f;
-    bool is_first = true;
-
-    (void)state;
-    for (size_t i = 0; i < ARRAY_LEN(elements); i++) {
-        assert_int_equal(payload_field_next_element(&rest, &is_first, &f), E_OK);
-        assert_true(str_equal(f.raw, str_from(elements[i])));
-    }
-    assert_int_equal(payload_field_next_element(&rest, &is_first, &f), E_CLOSED);
-}
-
-static void what_is_no_array_is_told(void **state)
-{
-    static const char *const texts[] = {"",      "{}",   "1",    "[1", "[1,", "[1,]", "[,1]",
-                                        "[1 2]", "[1]x", "[1],", "[",  "[]]", "[\"]"};
-
-    (void)state;
-    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
-        struct str rest = str_from(texts[i]);
-        struct payload_field f;
-        bool is_first = true;
-        err e = E_OK;
-
-        while (e == E_OK)
-            e = payload_field_next_element(&rest, &is_first, &f);
-        if (e != E_INVAL)
-            fail_msg("%s is an array", texts[i]);
-    }
-}
-
-static void a_value_is_taken_off_the_front(void **state)
-{
-    struct str rest = STR(" {\"a\":1} \n[2] true x");
-    static const char *const values[] = {"{\"a\":1}", "[2]", "true"};
-    struct payload_field f;
-
-    (void)state;
-    for (size_t i = 0; i < ARRAY_LEN(values); i++) {
-        assert_true(payload_field_take(&rest, &f));
-        assert_true(str_equal(f.raw, str_from(values[i])));
-    }
-    assert_false(payload_field_take(&rest, &f));
-    assert_true(str_equal(rest, STR("x")));
-}
-
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_array_is_taken_apart),
-        cmocka_unit_test(what_is_no_array_is_told),
-        cmocka_unit_test(a_value_is_taken_off_the_front),
-        cmocka_unit_test(a_pointer_leads_to_its_value),
-        cmocka_unit_test(escapes_become_characters),
-        cmocka_unit_test(what_is_not_json_has_no_fields),
-        cmocka_unit_test(nesting_is_bounded),
-        cmocka_unit_test(every_cut_of_a_text_is_safe),
-        cmocka_unit_test(pointers_are_checked),
+        cmocka_unit_test(a_pointer_leads_to_its_value),   cmocka_unit_test(escapes_become_characters),
+        cmocka_unit_test(what_is_not_json_has_no_fields), cmocka_unit_test(nesting_is_bounded),
+        cmocka_unit_test(every_cut_of_a_text_is_safe),    cmocka_unit_test(pointers_are_checked),
     };
 
     return cmocka_run_group_tests_name("payload_field", tests, NULL, NULL);

@@ -57,7 +57,7 @@ static char *writable(struct str text)
 
 static struct str find_field(struct builder *b, struct str pointer)
 {
-    struct payload_field field;
+    struct jsonr_value field;
     struct str text;
 
     if (!payload_field_find(b->m->payload, pointer, &field))
@@ -65,7 +65,7 @@ static struct str find_field(struct builder *b, struct str pointer)
     if (!field.has_escapes)
         return field.raw;
     text = take_text(b, field.raw.n);
-    text.n = payload_field_decode(field.raw, writable(text));
+    text.n = jsonr_decode(field.raw, writable(text));
     return text;
 }
 
@@ -113,7 +113,7 @@ static size_t fields_bytes(const struct builder *b)
     size_t n = 0;
 
     for (size_t i = 0; i < b->rule->variables.n; i++) {
-        struct payload_field field;
+        struct jsonr_value field;
 
         if (b->rule->variables.items[i].kind == RULE_VARIABLE_PAYLOAD &&
             payload_field_find(b->m->payload, b->rule->variables.items[i].name, &field) && field.has_escapes)

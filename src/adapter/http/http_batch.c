@@ -19,75 +19,80 @@ static struct str trim(struct str s)
 }
 
 /* Lines with nothing on them are none. */
-static err next_line(struct str *rest, struct str *out_item)
+static err next_line(struct http_batch *batch, struct str *out_item)
 {
     bool more;
 
-    while (rest->n) {
-        struct str line = trim(str_take(rest, '\n', &more));
+    while (batch->rest.n) {
+        struct str line = trim(str_take(&batch->rest, '\n', &more));
 
-        if (line.n) {
-            *out_item = line;
-            return E_OK;
-        }
+        if (!line.n)
+            continue;
+        if (batch->events.n++ == HTTP_BATCH_MAX_ITEMS)
+            return E_LIMIT;
+        *out_item = line;
+        return E_OK;
     }
     return E_CLOSED;
 }
 
-err http_batch_next(enum http_intake_form form, struct str *rest, bool *is_first, struct str *out_item)
+err http_batch_begin(struct http_batch *batch, enum http_intake_form form, struct str body)
 {
-    struct payload_field field;
-    err e;
+    *batch = (struct http_batch){.form = form, .rest = body};
+    return form == HTTP_INTAKE_CLOUDEVENTS ? cloudevent_json_begin(&batch->events, body, HTTP_BATCH_MAX_ITEMS) : E_OK;
+}
 
-    if (form == HTTP_INTAKE_LINES)
-        return next_line(rest, out_item);
-    if (form == HTTP_INTAKE_SINGLE) {
-        *out_item = *rest;
-        e = *is_first ? E_OK : E_CLOSED;
-        *is_first = false;
-        return e;
-    }
-    e = payload_field_next_element(rest, is_first, &field);
-    if (e == E_OK) /* a text with its quotes, too, that it is taken for what it is */
-        *out_item = (struct str){field.raw.p - field.is_string, field.raw.n + 2 * (size_t)field.is_string};
+err http_batch_next(struct http_batch *batch, struct str *out_item)
+{
+    if (batch->form == HTTP_INTAKE_CLOUDEVENTS)
+        return cloudevent_json_next(&batch->events, out_item);
+    if (batch->form == HTTP_INTAKE_LINES)
+        return next_line(batch, out_item);
+    if (batch->is_done)
+        return E_CLOSED;
+    batch->is_done = true;
+    *out_item = batch->rest;
+    return E_OK;
+}
+
+static err check_line(struct str line, struct errinfo *ei)
+{
+    struct jsonr r = jsonr_begin(line);
+    struct jsonr_value value;
+
+    if (jsonr_take_value(&r, &value) && r.p == r.end && utf8_is_valid(line))
+        return E_OK;
+    return errinfo_set(ei, E_INVAL, "the line is no JSON value");
+}
+
+static err check_event(struct str document, struct errinfo *ei)
+{
+    struct cloudevent event;
+    struct arena scratch = {0};
+    err e = cloudevent_json_read(&scratch, MEM_ADAPTER, document, &event, ei);
+
+    arena_free(&scratch, MEM_ADAPTER);
     return e;
 }
 
-static bool has_text(struct str item, struct str pointer, struct str wanted)
+err http_batch_check(enum http_intake_form form, struct str item, struct errinfo *ei)
 {
-    struct payload_field field;
-
-    return payload_field_find(item, pointer, &field) && field.is_string && field.raw.n &&
-           (!wanted.n || str_equal(field.raw, wanted));
-}
-
-const char *http_batch_fault(enum http_intake_form form, struct str item)
-{
-    struct str rest = item;
-    struct payload_field field;
-
     if (form == HTTP_INTAKE_SINGLE)
-        return NULL;
-    if (form == HTTP_INTAKE_LINES)
-        return payload_field_take(&rest, &field) && rest.n == 0 && utf8_is_valid(item) ? NULL : "the line is no JSON value";
-    if (!utf8_is_valid(item) || !has_text(item, STR("/specversion"), STR("1.0")) ||
-        !has_text(item, STR("/id"), (struct str){0}) || !has_text(item, STR("/source"), (struct str){0}) ||
-        !has_text(item, STR("/type"), (struct str){0}))
-        return "a CloudEvent needs specversion 1.0, id, source and type";
-    return NULL;
+        return E_OK;
+    return form == HTTP_INTAKE_LINES ? check_line(item, ei) : check_event(item, ei);
 }
 
 bool http_batch_device(struct str item, struct str pointer, char *scratch, struct str *out_device)
 {
-    struct payload_field field;
+    struct jsonr_value field;
 
     *out_device = (struct str){0};
     if (!pointer.n || !payload_field_find(item, pointer, &field))
         return true;
-    if (!field.is_string || !field.raw.n || field.raw.n > HTTP_BATCH_DEVICE_BYTES)
+    if (field.kind != JSONR_STRING || !field.raw.n || field.raw.n > HTTP_BATCH_DEVICE_BYTES)
         return false;
     *out_device = field.raw;
     if (field.has_escapes)
-        *out_device = (struct str){scratch, payload_field_decode(field.raw, scratch)};
+        *out_device = (struct str){scratch, jsonr_decode(field.raw, scratch)};
     return utf8_is_plain(*out_device);
 }

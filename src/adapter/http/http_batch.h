@@ -2,16 +2,27 @@
 #pragma once
 
 #include "adapter/http/http_intake.h"
+#include "proto/cloudevents/cloudevent_json.h"
 
 enum { HTTP_BATCH_MAX_ITEMS = 1000, HTTP_BATCH_DEVICE_BYTES = 256 };
 
-/* Takes the next item off the front of `*rest`, which is the whole body at first and then left alone; so with `*is_first`, true at
- * first. E_OK: `*out_item` is one. E_CLOSED: there are no more. E_INVAL: the body cannot be taken apart. */
-MUST_USE err http_batch_next(enum http_intake_form form, struct str *rest, bool *is_first, struct str *out_item);
+/* A body that is being taken apart. */
+struct http_batch {
+    enum http_intake_form form;
+    struct cloudevent_batch events;
+    struct str rest;
+    bool is_done;
+};
 
-/* What is wrong with an item, or NULL: of a line that it is no JSON value, of an event that it lacks a required attribute
- * (CloudEvents 1.0 section 3.1). */
-const char *http_batch_fault(enum http_intake_form form, struct str item);
+/* Begins. E_INVAL: the body is no batch. */
+MUST_USE err http_batch_begin(struct http_batch *batch, enum http_intake_form form, struct str body);
+
+/* The next item. E_CLOSED: there are no more. E_INVAL: the body cannot be taken apart. E_LIMIT: there are more than
+ * HTTP_BATCH_MAX_ITEMS. */
+MUST_USE err http_batch_next(struct http_batch *batch, struct str *out_item);
+
+/* Whether an item is what its form promises: a line a JSON value, an event a CloudEvent. E_INVAL: why not is in `ei`. */
+MUST_USE err http_batch_check(enum http_intake_form form, struct str item, struct errinfo *ei);
 
 /* Whom an item names at `pointer`; empty when it names nobody. `scratch` holds HTTP_BATCH_DEVICE_BYTES and lives as long as the
  * result. False: what stands there is no text, or not the id of a device. */

@@ -6,7 +6,9 @@
 #include "adapter/http/http_answer.h"
 #include "adapter/http/http_batch.h"
 #include "adapter/http/http_login.h"
+#include "base/arena.h"
 #include "base/check.h"
+#include "base/jsonw.h"
 #include "base/log.h"
 
 /* One message. */
@@ -14,7 +16,7 @@ struct item {
     struct delivery delivery;
     struct upload *upload;
     struct str text;
-    const char *why; /* it was refused, in words */
+    const char *why; /* it was refused, in words: a constant, or in the upload's `texts` */
     uint16_t status; /* 0: not decided yet */
     bool is_counted; /* the ledger knows its end */
     bool is_in_flight;
@@ -29,6 +31,7 @@ struct upload {
     struct http_intake intake;
     size_t n, next; /* items, and the first that was not submitted yet */
     size_t n_undecided, n_in_flight;
+    struct arena texts;
     struct item items[];
 };
 
@@ -83,9 +86,10 @@ static err write_results(const struct upload *u, struct buf *to, bool *out_is_go
         const struct item *item = &u->items[i];
         err e = buf_printf(to, MEM_ADAPTER, "%s{\"status\":%u", i ? "," : "[", item->status);
 
-        /* The words are constants of ours that need no escapes. */
         if (e == E_OK && item->why)
-            e = buf_printf(to, MEM_ADAPTER, ",\"error\":\"%s\"", item->why);
+            e = buf_append(to, MEM_ADAPTER, STR(",\"error\":"));
+        if (e == E_OK && item->why)
+            e = jsonw_string(to, MEM_ADAPTER, str_from(item->why));
         if (e == E_OK)
             e = buf_append(to, MEM_ADAPTER, STR("}"));
         if (e != E_OK)
@@ -129,8 +133,10 @@ static void settle(struct upload *u)
 {
     if (u->x && u->n_undecided == 0)
         answer(u);
-    if (!u->x && u->n_in_flight == 0)
-        mem_free(MEM_ADAPTER, u);
+    if (u->x || u->n_in_flight)
+        return;
+    arena_free(&u->texts, MEM_ADAPTER);
+    mem_free(MEM_ADAPTER, u);
 }
 
 static void on_delivery(struct mail *m)
@@ -199,10 +205,13 @@ static bool prepare(struct item *item, struct device_record *out_record)
         .qos = in->qos,
         .admits_strangers = true,
     };
-    const char *fault = http_batch_fault(in->form, item->text);
+    const char *fault = NULL;
     enum ledger_refusal why;
+    struct errinfo ei;
 
-    if (!fault && in->form != HTTP_INTAKE_SINGLE && !http_batch_device(item->text, in->pointer, device, &upload.device))
+    if (http_batch_check(in->form, item->text, &ei) != E_OK)
+        fault = arena_copy(&u->texts, MEM_ADAPTER, str_from(ei.text)).p;
+    else if (in->form != HTTP_INTAKE_SINGLE && !http_batch_device(item->text, in->pointer, device, &upload.device))
         fault = "what device-pointer leads to is no device id";
     if (fault) {
         refuse_item(item, LEDGER_REFUSED_PAYLOAD_FORMAT, fault);
@@ -293,21 +302,21 @@ static void begin(struct upload *u)
 /* How many items a body has; 0: `*out_status` and `*out_text` say why it is not taken. */
 static size_t count_items(const struct http_intake *in, struct str body, uint16_t *out_status, const char **out_text)
 {
-    bool is_first = true;
+    struct http_batch batch;
     struct str item;
     size_t n = 0;
-    err e;
+    err e = http_batch_begin(&batch, in->form, body);
 
-    while ((e = http_batch_next(in->form, &body, &is_first, &item)) == E_OK && n <= HTTP_BATCH_MAX_ITEMS)
+    while (e == E_OK && (e = http_batch_next(&batch, &item)) == E_OK)
         n++;
-    *out_status = n > HTTP_BATCH_MAX_ITEMS ? 413 : 400;
-    if (n > HTTP_BATCH_MAX_ITEMS)
+    *out_status = e == E_LIMIT ? 413 : 400;
+    if (e == E_LIMIT)
         *out_text = "a batch has at most 1000 messages";
     else if (e == E_INVAL)
         *out_text = "the body is no JSON array";
     else
         *out_text = "the batch is empty";
-    return n <= HTTP_BATCH_MAX_ITEMS && e == E_CLOSED ? n : 0;
+    return e == E_CLOSED ? n : 0;
 }
 
 /* A request that is refused as a whole is one message in the ledger. */
@@ -347,15 +356,15 @@ static struct upload *upload_new(struct http_edge *edge, struct http_exchange *x
 /* Reads the request once more, in its place: the intake points into itself. */
 static void fill(struct upload *u, const struct principal *who)
 {
-    struct str body = u->x->request.body;
+    struct http_batch batch;
     const char *text;
-    bool is_first = true;
     uint16_t status = http_intake_read(&u->x->request, &u->intake, &text);
 
     ASSERT(status == 0); /* as before */
     u->principal = *who;
+    ASSERT(http_batch_begin(&batch, u->intake.form, u->x->request.body) == E_OK);
     for (size_t i = 0; i < u->n; i++)
-        ASSERT(http_batch_next(u->intake.form, &body, &is_first, &u->items[i].text) == E_OK);
+        ASSERT(http_batch_next(&batch, &u->items[i].text) == E_OK);
 }
 
 /* 0, or why a sender like this may not send such a request. */

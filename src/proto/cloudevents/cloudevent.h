@@ -13,9 +13,20 @@ enum {
     CLOUDEVENT_NAME_MAX = 64,       /* section 3.1 recommends 20 */
 };
 
+/* What a JSON document wrote without quotes, that it is written so again; headers know only strings. */
+enum cloudevent_type { CLOUDEVENT_STRING, CLOUDEVENT_INTEGER, CLOUDEVENT_BOOLEAN };
+
 struct cloudevent_attribute {
     struct str name; /* lower-case, without any prefix */
     struct str value;
+    enum cloudevent_type type;
+};
+
+/* Attributes that are written besides those of the event, and instead of those with their names; a value whose `p` is NULL takes the
+ * event's away. So the event itself, which others are reading, is left alone. All-zero: none. */
+struct cloudevent_extras {
+    const struct cloudevent_attribute *attributes;
+    size_t n;
 };
 
 /* What the data is, for writing it in another mode. */
@@ -41,3 +52,11 @@ bool cloudevent_find(const struct cloudevent *event, struct str name, struct str
 
 /* Whether this may be the name of an attribute: [a-z0-9], 1 to CLOUDEVENT_NAME_MAX, and not `data` (section 3.1). */
 bool cloudevent_is_name(struct str name);
+
+/* Whether a datacontenttype says that data is JSON: any type with the subtype json, or one that ends with +json (JSON format 1.0.2
+ * section 3.1). False for an empty one. */
+bool cloudevent_is_json(struct str datacontenttype);
+
+/* The Content-Type of the data when it is sent in binary mode: datacontenttype, and application/json for a JSON value without one (JSON
+ * format section 3.1). Empty: none. */
+struct str cloudevent_content_type(const struct cloudevent *event);
