@@ -193,6 +193,18 @@ struct config_http {
     struct str cors_allowed_origin; /* `*`: any; empty: none */
 };
 
+/* The fan-out of CloudEvents over HTTP. */
+struct config_fanout {
+    bool is_enabled; /* the section is there */
+    struct config_address listen;
+    struct str config_dir;
+    struct config_strings sources; /* `file`, `put` in their order; never empty */
+    struct str put_token;          /* a secret; empty: none is asked for */
+    uint64_t grace_ms;
+    struct str stateless_token; /* a secret; empty: there is no stateless mode */
+    struct config_strings stateless_allow;
+};
+
 /* Bounds on what a peer can make us hold. A count or time of 0 where "none" is said means there is no bound. */
 struct config_limits {
     uint64_t max_packet_bytes; /* the whole packet with its fixed header; announced to MQTT 5 clients */
@@ -238,6 +250,7 @@ struct config {
     enum log_level log_levels[LOG_SUBS];      /* of each subsystem: its own, else log_level */
     struct config_limits limits;
     struct config_http http;
+    struct config_fanout fanout;
 };
 
 /* A setting from the command line: `path=value`, applied after the file, later ones win. `text` is borrowed for the call. */

@@ -245,6 +245,14 @@ static void what_is_wrong_is_told_with_its_line(void **state)
         {BASE "tenants: {t: {adapters: [{type: hono-mqtt},\n  {type: hono-mqtt}]}}\n", 4, "the same adapter as in line 3"},
         {BASE "tenants: {t: {adapters: [{type: mqtt}]}}\n", 3, "unknown value"},
         {BASE "tenants: {t: {adapters: [{enabled: true}]}}\n", 3, "tenants.t.adapters[0]: type is missing"},
+        {"fanout: {lisen: a:1}\n", 1, "did you mean listen?"},
+        {"fanout: {listen: 127.0.0.1:8081}\n", 1, "is the address of admin.listen"},
+        {"fanout: {listen: \"\"}\n", 1, "fanout.listen is missing"},
+        {"fanout: {sources: [file, api]}\n", 1, "none of file, put"},
+        {"fanout: {sources: [put, put]}\n", 1, "put is there twice"},
+        {"fanout: {sources: put}\nadmin: {listen: 0.0.0.0:8081}\n", 1, "fanout.put_token is missing"},
+        {"fanout:\n  stateless: {allow: [a]}\n", 2, "token is missing"},
+        {"fanout: {}\nto_mqtt: [{topic: t, mqtt: m}]\n", 0, "kafka.bootstrap is missing"},
         /* YAML */
         {"- a\n", 1, "expected a map of options"},
         {"a: b: c\n", 1, "not YAML"},
@@ -401,6 +409,21 @@ static void a_hundred_thousand_devices_load(void **state)
     buf_free(&text, MEM_TEST);
 }
 
+static void a_fan_out_alone_needs_nothing_else(void **state)
+{
+    struct config *config = NULL;
+    struct config_source source = {.text = STR("fanout: {}\n"), .name = "test"};
+
+    (void)state;
+    assert_int_equal(config_load(&source, &config, &errors), E_OK);
+    assert_true(config->fanout.is_enabled);
+    assert_string_equal(config->fanout.listen.text.p, "0.0.0.0:11235");
+    assert_int_equal(config->fanout.sources.count, 1);
+    assert_true(str_equal(config->fanout.sources.items[0], STR("file")));
+    assert_int_equal(config->fanout.grace_ms, 5000);
+    config_unref(config);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -416,6 +439,7 @@ int main(void)
         cmocka_unit_test_teardown(a_file_that_is_not_there_is_an_error_with_its_name, nothing_is_left),
         cmocka_unit_test_teardown(a_text_over_the_bound_is_refused, nothing_is_left),
         cmocka_unit_test_teardown(a_hundred_thousand_devices_load, nothing_is_left),
+        cmocka_unit_test(a_fan_out_alone_needs_nothing_else),
     };
 
     return cmocka_run_group_tests_name("config", tests, NULL, NULL);

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "config/option.h"
+#include "config/option_fanout.h"
 
 #define IN_CONFIG(member)   .offset = offsetof(struct config, member)
 #define IN_LISTENER(member) .offset = offsetof(struct config_listener, member)
@@ -590,6 +591,8 @@ const struct option option_table[] = {
      .help = "The origin whose scripts may send requests from a browser, as in https://example.org; * is any of them, an empty "
              "text "
              "none."},
+
+    FANOUT_OPTIONS(IN_CONFIG, RANGE),
 
     {.path = "hono", .type = OPTION_SECTION, .help = "Where Hono leaves a choice."},
     {.path = "hono.delivery_timeout",

@@ -38,6 +38,12 @@ static int compare_str(struct str a, struct str b)
     return order ? order : (a.n > b.n) - (a.n < b.n);
 }
 
+/* The fan-out alone has no use for it. */
+static bool needs_kafka(const struct config *config)
+{
+    return !config->fanout.is_enabled || config->listener_count || config->to_kafka_count || config->to_mqtt_count;
+}
+
 static void verify_kafka(struct verifier *v)
 {
     const struct config_kafka *kafka = &v->config->kafka;
@@ -45,7 +51,7 @@ static void verify_kafka(struct verifier *v)
     if (kafka->is_embedded && kafka->bootstrap.n)
         FAIL_AT(v, node_of(v, "kafka", "bootstrap"),
                 "kafka.bootstrap: has no use with kafka.embedded: true; leave one of them out");
-    if (!kafka->is_embedded && !kafka->bootstrap.n)
+    if (!kafka->is_embedded && !kafka->bootstrap.n && needs_kafka(v->config))
         FAIL_AT(v, node_of(v, "kafka", NULL), "kafka.bootstrap is missing: where is Kafka? (k1:9092,k2:9092)");
     for (size_t i = 0; i < kafka->properties.count; i++) {
         struct str name = kafka->properties.items[i].name;
@@ -220,7 +226,7 @@ static void verify_listeners(struct verifier *v, const struct by_id *tenants)
 {
     const struct config *config = v->config;
 
-    if (config->listener_count == 0 && tree_is_null(tree_find(v->root, STR("listeners"))))
+    if (config->listener_count == 0 && !config->fanout.is_enabled && tree_is_null(tree_find(v->root, STR("listeners"))))
         report_error(v->errors, v->file, 0, "listeners is missing: which address do devices connect to?");
     for (size_t i = 0; i < config->listener_count; i++) {
         const struct config_listener *listener = &config->listeners[i];
@@ -235,6 +241,78 @@ static void verify_listeners(struct verifier *v, const struct by_id *tenants)
                 FAIL(v, listener->line, "%.*s: %.*s is the address of %.*s", STR_ARG(listener->id), STR_ARG(address->text),
                      STR_ARG(config->listeners[k].id));
     }
+}
+
+/* --- fan-out --- */
+
+static const struct str fanout_sources[] = {STR_INIT("file"), STR_INIT("put")};
+
+/* The default of a list cannot stand in the option table. */
+static void complete_fanout(struct config *config, const struct tree_node *section)
+{
+    static struct str file[] = {STR_INIT("file")};
+    struct config_fanout *f = &config->fanout;
+
+    f->is_enabled = section != NULL;
+    if (f->sources.count == 0)
+        f->sources = (struct config_strings){file, ARRAY_LEN(file)};
+}
+
+static void verify_sources(struct verifier *v)
+{
+    const struct config_strings *sources = &v->config->fanout.sources;
+    const struct tree_node *at = node_of(v, "fanout", "sources");
+
+    for (size_t i = 0; i < sources->count; i++) {
+        bool is_known = false;
+
+        for (size_t k = 0; k < ARRAY_LEN(fanout_sources); k++)
+            is_known = is_known || str_equal(sources->items[i], fanout_sources[k]);
+        if (!is_known)
+            FAIL_AT(v, at, "fanout.sources: \"%.*s\" is none of file, put", STR_ARG(report_excerpt(sources->items[i])));
+        for (size_t k = 0; k < i; k++)
+            if (str_equal(sources->items[i], sources->items[k]))
+                FAIL_AT(v, at, "fanout.sources: %.*s is there twice", STR_ARG(report_excerpt(sources->items[i])));
+    }
+}
+
+static bool is_loopback(struct str host)
+{
+    return str_starts_with(host, STR("127.")) || str_equal(host, STR("::1")) || str_equal(host, STR("localhost"));
+}
+
+static bool has_source(const struct config_fanout *f, struct str name)
+{
+    for (size_t i = 0; i < f->sources.count; i++)
+        if (str_equal(f->sources.items[i], name))
+            return true;
+    return false;
+}
+
+static void verify_fanout(struct verifier *v)
+{
+    const struct config *config = v->config;
+    const struct config_fanout *f = &config->fanout;
+    const struct tree_node *at = node_of(v, "fanout", "listen");
+
+    if (!f->is_enabled)
+        return;
+    verify_sources(v);
+    if (f->listen.host.n == 0)
+        FAIL_AT(v, at, "fanout.listen is missing: the address events come to");
+    if (is_same_address(&f->listen, &config->admin_listen))
+        FAIL_AT(v, at, "fanout.listen: %.*s is the address of admin.listen", STR_ARG(f->listen.text));
+    for (size_t i = 0; i < config->listener_count; i++)
+        if (is_same_address(&f->listen, config_listener_address(&config->listeners[i])))
+            FAIL_AT(v, at, "fanout.listen: %.*s is the address of %.*s", STR_ARG(f->listen.text),
+                    STR_ARG(config->listeners[i].id));
+    if (has_source(f, STR("put")) && f->put_token.n == 0 && config->admin_listen.host.n &&
+        !is_loopback(config->admin_listen.host))
+        FAIL_AT(v, node_of(v, "fanout", "sources"),
+                "fanout.put_token is missing: anybody who reaches admin.listen (%.*s) could change the configuration",
+                STR_ARG(config->admin_listen.text));
+    if (f->stateless_allow.count && f->stateless_token.n == 0)
+        FAIL_AT(v, node_of(v, "fanout", "stateless"), "fanout.stateless.token is missing");
 }
 
 /* --- the rest --- */
@@ -311,8 +389,10 @@ void verify_config(struct config *config, const struct tree_node *root, const ch
     struct verifier v = {.config = config, .root = root, .file = file, .errors = errors};
     struct by_id tenants = sort_tenants(config);
 
+    complete_fanout(config, root->kind == TREE_MAP ? tree_find(root, STR("fanout")) : NULL);
     verify_kafka(&v);
     verify_listeners(&v, &tenants);
+    verify_fanout(&v);
     for (size_t i = 0; i < config->tenant_count; i++) {
         verify_adapters(&v, &config->tenants[i]);
         verify_devices(&v, &config->tenants[i]);

@@ -1,0 +1,56 @@
+/* option_fanout: the rows of the fan-out, which is a part of its own, for the table in option_table.c. */
+#pragma once
+
+#define FANOUT_OPTIONS(in_config, range)                                                                                       \
+    {.path = "fanout",                                                                                                         \
+     .type = OPTION_SECTION,                                                                                                   \
+     .help = "The fan-out of CloudEvents over HTTP, see FANOUT.md. It is there when this section is, even an empty one; with " \
+             "no listeners and no kafka beside it the process is nothing else."},                                              \
+        {.path = "fanout.listen",                                                                                              \
+         .type = OPTION_ADDRESS,                                                                                               \
+         .initial = "0.0.0.0:11235",                                                                                           \
+         in_config(fanout.listen),                                                                                             \
+         .help = "Where events come in, by HTTP/1.1 or HTTP/2 with prior knowledge."},                                         \
+        {.path = "fanout.config_dir",                                                                                          \
+         .type = OPTION_TEXT,                                                                                                  \
+         .initial = "/etc/config/fanout_sidecar",                                                                              \
+         range(1, 4000),                                                                                                       \
+         in_config(fanout.config_dir),                                                                                         \
+         .help = "The folder with the channels, in the file channels.yaml or else multiChannelFanoutConfig, the name that "    \
+                 "Knative's first sidecar used. It is watched; a change holds within a second, a broken one changes "          \
+                 "nothing."},                                                                                                  \
+        {.path = "fanout.sources",                                                                                             \
+         .type = OPTION_STRINGS,                                                                                               \
+         range(0, 2),                                                                                                          \
+         in_config(fanout.sources),                                                                                            \
+         .help = "Where channels come from: file, put (PUT /config at the administration port, kept in data_dir), or both; "   \
+                 "of two the first that has something counts. The default is file alone."},                                    \
+        {.path = "fanout.put_token",                                                                                           \
+         .type = OPTION_TEXT,                                                                                                  \
+         .flags = OPTION_SECRET,                                                                                               \
+         range(0, 1024),                                                                                                       \
+         in_config(fanout.put_token),                                                                                          \
+         .help = "What PUT /config and DELETE /config must show, as Authorization: Bearer TOKEN. Without one they are open "   \
+                 "to whoever reaches the port, so admin.listen must be on the loopback address."},                             \
+        {.path = "fanout.grace",                                                                                               \
+         .type = OPTION_DURATION,                                                                                              \
+         .initial = "5s",                                                                                                      \
+         range(0, 3600 * 1000),                                                                                                \
+         in_config(fanout.grace_ms),                                                                                           \
+         .help = "How long an orderly stop still takes events after /readyz says no, so that load balancers can notice. "      \
+                 "drain_timeout begins after it."},                                                                            \
+        {.path = "fanout.stateless",                                                                                           \
+         .type = OPTION_SECTION,                                                                                               \
+         .help = "Events that bring their own list of subscriptions. Off without a token."},                                   \
+        {.path = "fanout.stateless.token",                                                                                     \
+         .type = OPTION_TEXT,                                                                                                  \
+         .flags = OPTION_SECRET,                                                                                               \
+         range(0, 1024),                                                                                                       \
+         in_config(fanout.stateless_token),                                                                                    \
+         .help = "What such a request must show, as Authorization: Bearer TOKEN."},                                            \
+    {                                                                                                                          \
+        .path = "fanout.stateless.allow", .type = OPTION_STRINGS, range(0, 64), in_config(fanout.stateless_allow),             \
+        .help =                                                                                                                \
+            "The only targets such a request may name, none by default: HOST, HOST:PORT, *.DOMAIN with or without a port, or " \
+            "kafka:TOPIC."                                                                                                     \
+    }
