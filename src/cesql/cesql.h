@@ -38,6 +38,9 @@ enum cesql_error {
     CESQL_ERRORS,
 };
 
+/* A value from its canonical text, for who finds attributes; a string if the text is not one of this type. */
+struct cesql_value cesql_value_from(enum cesql_type type, struct str text);
+
 /* Where attributes come from. */
 struct cesql_attributes {
     bool (*find)(const void *event, struct str name, struct cesql_value *out_value);

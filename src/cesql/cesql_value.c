@@ -85,6 +85,16 @@ enum cesql_error cesql_value_cast(struct cesql_memory *memory, enum cesql_type t
     return type == CESQL_INTEGER ? to_integer(value) : to_boolean(value);
 }
 
+struct cesql_value cesql_value_from(enum cesql_type type, struct str text)
+{
+    struct cesql_value value = cesql_value_string(text);
+
+    /* Casts from a string take no memory. */
+    if (type != CESQL_STRING && cesql_value_cast(NULL, type, &value) != CESQL_OK)
+        return cesql_value_string(text);
+    return value;
+}
+
 bool cesql_value_equal(const struct cesql_value *a, const struct cesql_value *b)
 {
     DASSERT(a->type == b->type);

@@ -12,8 +12,8 @@
 
 struct event_filter;
 
-/* Compiles the list `filters` of a subscription (all must match) into the arena. `*out_filter` is NULL for an empty list: everything
- * matches. E_INVAL: see `ei`, which has the line. */
+/* Compiles the list `filters` of a subscription (all must match) into the arena, which is one of MEM_CONFIG. `*out_filter` is NULL for
+ * an empty list, or none: everything matches. E_INVAL: see `ei`, which has the line. */
 MUST_USE err event_filter_compile(struct arena *a, const struct tree_node *filters, const struct event_filter **out_filter,
                                   struct errinfo *ei);
 
@@ -22,5 +22,6 @@ MUST_USE err event_filter_compile(struct arena *a, const struct tree_node *filte
 MUST_USE err event_filter_compile_legacy(struct arena *a, const struct tree_node *attributes,
                                          const struct event_filter **out_filter, struct errinfo *ei);
 
-/* Whether the event passes. NULL passes everything. `scratch` is for CESQL and may be emptied afterwards. */
+/* Whether the event passes. NULL passes everything. An expression that ends in an error, or is not a boolean, lets nothing through, below
+ * `not` neither. `scratch`, an arena of MEM_FANOUT, is for CESQL and may be emptied afterwards. */
 bool event_filter_matches(const struct event_filter *filter, const struct cloudevent *event, struct arena *scratch);
