@@ -156,12 +156,13 @@ static size_t put_utf8(uint32_t c, char *out)
 size_t jsonr_take_character(struct str *raw, char out[4])
 {
     static const char from[] = "bfnrt", to[] = "\b\f\n\r\t";
-    const char *p = raw->p, *end = raw->p + raw->n, *found;
+    const char *p = raw->p, *end, *found;
     size_t n = 1;
     bool is_lone;
 
     if (!raw->n)
         return 0;
+    end = p + raw->n;
     out[0] = *p++;
     if (out[0] == '\\') {
         char c = *p++;

@@ -37,7 +37,7 @@ enum cloudevent_mode cloudevent_http_mode(struct str content_type)
 /* Whether a value stands for itself: printable ASCII without `%` and `"`. */
 static bool is_verbatim(struct str value)
 {
-    const char *p = value.p, *end = value.p + value.n;
+    const char *p = value.n ? value.p : "", *end = p + value.n;
 
     for (; end - p >= (ptrdiff_t)sizeof(uint64_t); p += sizeof(uint64_t)) {
         uint64_t w = utf8_word_load(p);
