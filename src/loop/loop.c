@@ -63,7 +63,8 @@ err loop_init(struct loop *l, size_t mailbox_limit_bytes, struct errinfo *ei)
         loop_fini(l);
         return e;
     }
-    l->scratch = mem_alloc(MEM_LOOP, LOOP_SCRATCH_BYTES);
+    l->scratch = mem_alloc(MEM_LOOP, LOOP_SCRATCH_BYTES + LOOP_PLAIN_BYTES);
+    l->plain = l->scratch + LOOP_SCRATCH_BYTES;
     return E_OK;
 }
 
@@ -74,7 +75,7 @@ void loop_fini(struct loop *l)
         close(l->epoll_fd);
     l->epoll_fd = -1;
     mem_free(MEM_LOOP, l->scratch);
-    l->scratch = NULL;
+    l->scratch = l->plain = NULL;
 }
 
 err loop_watch(struct loop *l, struct io *io, uint32_t events)
@@ -175,6 +176,7 @@ void loop_turn(struct loop *l, int max_wait_ms)
     uint64_t began = loop_clock_ms(), cpu_began = thread_cpu_ms();
 
     l->now_ms = began;
+    l->n_handshakes = 0;
     wheel_set_clock(&l->wheel, began); /* a timer that a handler sets counts from here, not from before the wait */
     run_handlers(l, events, n);
     mailbox_drain(&l->mailbox);

@@ -14,7 +14,11 @@
 
 struct epoll_event;
 
-enum { LOOP_SCRATCH_BYTES = 64 * 1024 };
+enum {
+    LOOP_SCRATCH_BYTES = 64 * 1024,
+    LOOP_PLAIN_BYTES = LOOP_SCRATCH_BYTES + 18 * 1024, /* what was in the scratch, and a TLS record that it completes */
+    LOOP_HANDSHAKES_PER_TURN = 4,                      /* steps of TLS handshakes, about a millisecond each */
+};
 
 /* A descriptor in a loop. `fd` -1 is closed: an event that was already fetched for it is dropped. */
 struct io {
@@ -38,8 +42,10 @@ struct loop {
     struct task *first_task, *last_task; /* the list ends with `end_of_tasks` */
     struct task end_of_tasks;
     char *scratch;               /* LOOP_SCRATCH_BYTES for one read; its content is gone at the next handler */
+    char *plain;                 /* LOOP_PLAIN_BYTES: the same, of TLS, opened */
     struct epoll_event *fetched; /* the events of this turn whose handlers have not run yet */
     int n_fetched;
+    unsigned n_handshakes; /* steps of this turn */
     atomic_bool is_stopping;
     /* Read by any thread. Long: more than 10 ms of this thread's processor time. */
     atomic_uint_fast64_t turns, long_turns;

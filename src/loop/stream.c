@@ -96,38 +96,102 @@ static void take(struct stream *s, struct str bytes)
         offer_kept(s);
 }
 
+/* Opens sealed bytes and offers what was in them. */
+static void take_sealed(struct stream *s, struct str sealed)
+{
+    struct tls_conn *tc = s->tls;
+    bool was_ready = tc->is_ready;
+    struct str plain = {s->loop->plain, 0};
+    enum tls_step step = tls_conn_receive(tc, sealed, s->loop->plain, LOOP_PLAIN_BYTES, &plain.n);
+
+    if (buf_size(&tc->out) > 0)
+        stream_flush(s);
+    if (tc->is_ready && !was_ready) {
+        wheel_stop(&tc->deadline);
+        if (s->ops->on_connect)
+            s->ops->on_connect(s);
+        defer(s); /* what was written before can leave */
+    }
+    if (plain.n > 0 && s->state == STATE_OPEN)
+        take(s, plain); /* after it the connection may be somebody else's */
+    if (step == TLS_STEP_END) {
+        stream_close(s, E_CLOSED);
+    } else if (step == TLS_STEP_FAILED) {
+        s->is_reset = true;
+        stream_close(s, E_PROTO);
+    }
+}
+
+/* Handshakes cost far more than anything else in a turn, so that some wait for the next one when many come together: the descriptor
+ * stays readable. */
+static bool may_read(struct stream *s)
+{
+    return !s->tls || s->tls->is_ready || s->loop->n_handshakes++ < LOOP_HANDSHAKES_PER_TURN;
+}
+
 static void on_readable(struct stream *s)
 {
     ssize_t n = read(s->io.fd, s->loop->scratch, LOOP_SCRATCH_BYTES);
 
-    if (n > 0)
+    if (n > 0 && s->tls) {
+        take_sealed(s, (struct str){s->loop->scratch, (size_t)n});
+    } else if (n > 0) {
         take(s, (struct str){s->loop->scratch, (size_t)n});
-    else if (n == 0)
+    } else if (n == 0) {
+        s->is_reset = s->tls != NULL; /* without close_notify anybody may have cut it off (RFC 8446 section 6.1) */
         stream_close(s, E_CLOSED);
-    else if (errno != EAGAIN && errno != EINTR)
+    } else if (errno != EAGAIN && errno != EINTR) {
         stream_close(s, why_of(s, errno));
+    }
+}
+
+/* Whether all of `b` has left; else the kernel takes no more now, or the connection has failed. */
+static bool send_all(struct stream *s, struct buf *b)
+{
+    while (buf_size(b) > 0) {
+        struct str rest = buf_str(b);
+        ssize_t n = send(s->io.fd, rest.p, rest.n, MSG_NOSIGNAL);
+
+        if (n >= 0) {
+            buf_consume(b, (size_t)n);
+        } else if (errno == EAGAIN) {
+            s->is_blocked = true;
+            return false;
+        } else if (errno != EINTR) {
+            (void)begin_close(s, why_of(s, errno)); /* it may be closing already */
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The same of s->out, sealed in portions; before the handshake is done it waits. */
+static bool send_sealed(struct stream *s)
+{
+    struct tls_conn *tc = s->tls;
+
+    for (;;) {
+        err e = tls_conn_send(tc, &s->out);
+
+        if (e != E_OK) {
+            buf_free(&s->out, MEM_LOOP);
+            (void)begin_close(s, e); /* it may be closing already */
+            return false;
+        }
+        if (!send_all(s, &tc->out))
+            return false;
+        tls_conn_note_sent(tc);
+        if (buf_size(&s->out) == 0 || !tc->is_ready)
+            return buf_size(&s->out) == 0;
+    }
 }
 
 /* Part of the task, which goes on to end a stream that is closing. */
 static void write_out(struct stream *s)
 {
-    bool had_output = buf_size(&s->out) > 0 || s->is_drain_due;
+    bool had_output = stream_pending(s) > 0 || s->is_drain_due;
 
-    while (buf_size(&s->out) > 0) {
-        struct str rest = buf_str(&s->out);
-        ssize_t n = send(s->io.fd, rest.p, rest.n, MSG_NOSIGNAL);
-
-        if (n >= 0) {
-            buf_consume(&s->out, (size_t)n);
-        } else if (errno == EAGAIN) {
-            s->is_blocked = true;
-            break;
-        } else if (errno != EINTR) {
-            (void)begin_close(s, why_of(s, errno)); /* it may be closing already */
-            return;
-        }
-    }
-    if (buf_size(&s->out) > 0)
+    if (!(s->tls ? send_sealed(s) : send_all(s, &s->out)))
         return;
     buf_free(&s->out, MEM_LOOP);
     s->is_blocked = s->is_drain_due = false;
@@ -156,22 +220,36 @@ static void on_io(struct io *io, uint32_t events)
         return;
     if ((events & EPOLLOUT) && s->is_connecting && !(events & (EPOLLHUP | EPOLLERR))) {
         s->is_connecting = false;
-        if (s->ops->on_connect)
+        if (s->tls)
+            take_sealed(s, (struct str){0}); /* begins the handshake */
+        else if (s->ops->on_connect)
             s->ops->on_connect(s);
     }
     if (events & EPOLLOUT) {
         s->is_blocked = false;
         defer(s);
     }
-    if ((events & EPOLLIN) && s->state == STATE_OPEN && !s->is_paused)
+    if ((events & EPOLLIN) && s->state == STATE_OPEN && !s->is_paused && may_read(s))
         on_readable(s);
     else if (events & (EPOLLHUP | EPOLLERR))
         on_hang_up(s);
 }
 
+/* Tells the peer, if all before it has left, that nothing more comes. */
+static void end_output(struct stream *s)
+{
+    if (!s->tls || s->is_blocked || stream_pending(s) > 0)
+        return;
+    tls_conn_end(s->tls);
+    (void)send_all(s, &s->tls->out); /* or it does not get it */
+}
+
 static void finish_close(struct stream *s)
 {
     if (s->state == STATE_CLOSING) {
+        end_output(s);
+        tls_conn_free(s->tls);
+        s->tls = NULL;
         loop_unwatch(s->loop, &s->io);
         close(s->io.fd);
         s->io.fd = -1;
@@ -206,15 +284,57 @@ static void set_up(struct stream *s, struct loop *l, int fd, const struct stream
     *s = (struct stream){.io = {.fd = fd, .on_io = on_io}, .task = {.run = run}, .loop = l, .ops = ops, .state = STATE_OPEN};
 }
 
+/* Once `s` is set up; on failure all is given back. */
+static err watch(struct stream *s, uint32_t events)
+{
+    if (loop_watch(s->loop, &s->io, events) == E_OK)
+        return E_OK;
+    close(s->io.fd);
+    s->io.fd = -1;
+    s->state = STATE_CLOSED;
+    tls_conn_free(s->tls);
+    s->tls = NULL;
+    return E_IO;
+}
+
+static void on_handshake_timeout(struct timer *t)
+{
+    struct tls_conn *tc = CONTAINER_OF(t, struct tls_conn, deadline);
+
+    tls_conn_give_up(tc, TLS_FAILED_TIMEOUT);
+    stream_close(tc->stream, E_TIMEOUT);
+}
+
+static void use_tls(struct stream *s, struct tls_conn *tc)
+{
+    s->tls = tc;
+    tc->stream = s;
+    if (tc->is_ready)
+        return;
+    tc->deadline.on_timer = on_handshake_timeout;
+    wheel_start(&s->loop->wheel, &tc->deadline, tls_conn_timeout_ms(tc));
+}
+
 err stream_open(struct stream *s, struct loop *l, int fd, const struct stream_ops *ops)
 {
     set_up(s, l, fd, ops);
-    if (loop_watch(l, &s->io, EPOLLIN) == E_OK)
-        return E_OK;
+    return watch(s, EPOLLIN);
+}
+
+err stream_open_tls(struct stream *s, struct loop *l, int fd, const struct stream_ops *ops, struct tls *tls)
+{
+    struct tls_conn *tc;
+    err e = tls_conn_new(tls, NULL, &tc);
+
+    set_up(s, l, fd, ops);
+    if (e == E_OK) {
+        use_tls(s, tc);
+        return watch(s, EPOLLIN);
+    }
     close(fd);
     s->io.fd = -1;
     s->state = STATE_CLOSED;
-    return E_IO;
+    return e;
 }
 
 static int start_connect(const struct sockaddr *address, unsigned address_bytes)
@@ -244,49 +364,74 @@ err stream_connect(struct stream *s, struct loop *l, const struct sockaddr *addr
         return E_IO;
     }
     s->is_connecting = s->is_blocked = true; /* writable is connected */
-    if (loop_watch(l, &s->io, EPOLLIN | EPOLLOUT) == E_OK)
-        return E_OK;
-    close(fd);
-    s->io.fd = -1;
-    s->state = STATE_CLOSED;
-    return E_IO;
+    return watch(s, EPOLLIN | EPOLLOUT);
 }
 
-err stream_adopt(struct stream *s, struct loop *l, int fd, const struct stream_ops *ops, struct buf *in, struct buf *out)
+err stream_connect_tls(struct stream *s, struct loop *l, const struct sockaddr *address, unsigned address_bytes,
+                       const struct stream_ops *ops, struct tls *tls, const char *server_name)
 {
-    err e = stream_open(s, l, fd, ops);
+    struct tls_conn *tc;
+    err e = tls_conn_new(tls, server_name, &tc);
 
-    if (e != E_OK) {
-        buf_free(in, MEM_LOOP);
-        buf_free(out, MEM_LOOP);
-        return e;
+    if (e == E_OK)
+        e = stream_connect(s, l, address, address_bytes, ops);
+    else
+        *s = (struct stream){.io = {.fd = -1}};
+    if (e == E_OK)
+        use_tls(s, tc);
+    else
+        tls_conn_free(tc);
+    return e;
+}
+
+err stream_adopt(struct stream *s, struct loop *l, const struct stream_ops *ops, struct stream_parts *parts)
+{
+    struct stream_parts taken = *parts;
+
+    *parts = (struct stream_parts){.fd = -1};
+    set_up(s, l, taken.fd, ops);
+    if (taken.tls)
+        use_tls(s, taken.tls);
+    if (watch(s, EPOLLIN) != E_OK) {
+        buf_free(&taken.in, MEM_LOOP);
+        buf_free(&taken.out, MEM_LOOP);
+        return E_IO;
     }
-    s->in = *in;
-    s->out = *out;
-    *in = *out = (struct buf){0};
+    s->in = taken.in;
+    s->out = taken.out;
     s->is_offer_due = true;
     defer(s);
     return E_OK;
 }
 
-err stream_release(struct stream *s, struct str unused, int *out_fd, struct buf *out_in, struct buf *out_out)
+err stream_release(struct stream *s, struct str unused, struct stream_parts *out_parts)
 {
     struct buf kept = {0};
 
+    *out_parts = (struct stream_parts){.fd = -1};
     if (s->state != STATE_OPEN)
         return E_CLOSED;
     /* A copy, because `unused` may lie in s->in as well as in the scratch buffer. */
     if (buf_append(&kept, MEM_LOOP, unused) != E_OK)
         return E_NOMEM;
     loop_unwatch(s->loop, &s->io);
-    *out_fd = s->io.fd;
-    *out_in = kept;
-    *out_out = s->out;
+    *out_parts = (struct stream_parts){.fd = s->io.fd, .in = kept, .out = s->out, .tls = s->tls};
     s->out = (struct buf){0};
+    s->tls = NULL;
     s->io.fd = -1;
     s->state = STATE_RELEASED;
     defer(s);
     return E_OK;
+}
+
+void stream_drop(struct stream_parts *parts)
+{
+    if (parts->fd >= 0)
+        close(parts->fd);
+    buf_free(&parts->in, MEM_LOOP);
+    buf_free(&parts->out, MEM_LOOP);
+    tls_conn_free(parts->tls);
+    *parts = (struct stream_parts){.fd = -1};
 }
 
 char *stream_reserve(struct stream *s, size_t n)
@@ -321,6 +466,17 @@ static size_t wait_to_send(struct stream *s, size_t sent)
     return sent;
 }
 
+/* Sealing copies in any case. */
+static size_t send_by_copy(struct stream *s, const struct str *pieces, size_t n_pieces, size_t total)
+{
+    for (size_t i = 0; i < n_pieces; i++)
+        if (stream_write(s, pieces[i]) != E_OK) {
+            stream_close(s, E_NOMEM);
+            return 0;
+        }
+    return total;
+}
+
 size_t stream_send(struct stream *s, const struct str *pieces, size_t n_pieces)
 {
     struct iovec parts[STREAM_PIECES];
@@ -337,8 +493,10 @@ size_t stream_send(struct stream *s, const struct str *pieces, size_t n_pieces)
         parts[i].iov_len = pieces[i].n;
         total += pieces[i].n;
     }
-    if (s->is_blocked || buf_size(&s->out) > 0)
+    if (s->is_blocked || stream_pending(s) > 0)
         return wait_to_send(s, 0);
+    if (s->tls)
+        return send_by_copy(s, pieces, n_pieces, total);
     do
         n = sendmsg(s->io.fd, &message, MSG_NOSIGNAL);
     while (n < 0 && errno == EINTR);
@@ -377,8 +535,10 @@ void stream_close(struct stream *s, err why)
 
 void stream_shut_output(struct stream *s)
 {
-    if (s->state == STATE_OPEN)
-        (void)shutdown(s->io.fd, SHUT_WR); /* it fails when the peer has gone, which reading tells */
+    if (s->state != STATE_OPEN)
+        return;
+    end_output(s);
+    (void)shutdown(s->io.fd, SHUT_WR); /* it fails when the peer has gone, which reading tells */
 }
 
 void stream_close_after_output(struct stream *s)

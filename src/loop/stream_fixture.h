@@ -34,8 +34,7 @@ static struct {
     int offers, drains, connects, closes;
     bool was_connecting; /* when it closed */
     err why;
-    int released_fd;
-    struct buf released_in, released_out;
+    struct stream_parts parts;
     err released;
 } seen;
 

@@ -269,7 +269,7 @@ static void no_memory_for_more_of_a_rest_closes_the_stream(void **state)
 
 static void releases_all_but_two(struct owner *me, struct str bytes)
 {
-    seen.released = stream_release(&me->s, str_from_offset(bytes, 2), &seen.released_fd, &seen.released_in, &seen.released_out);
+    seen.released = stream_release(&me->s, str_from_offset(bytes, 2), &seen.parts);
 }
 
 /* Adopts what `seen` holds into a second loop, as another thread would. */
@@ -277,9 +277,10 @@ static struct owner *adopt_in(struct loop *second)
 {
     struct owner *next = owner_new();
 
-    assert_int_equal(stream_adopt(&next->s, second, seen.released_fd, &ops, &seen.released_in, &seen.released_out), E_OK);
-    assert_null(seen.released_in.p);
-    assert_null(seen.released_out.p);
+    assert_int_equal(stream_adopt(&next->s, second, &ops, &seen.parts), E_OK);
+    assert_null(seen.parts.in.p);
+    assert_null(seen.parts.out.p);
+    assert_int_equal(seen.parts.fd, -1);
     return next;
 }
 
@@ -333,7 +334,7 @@ static void a_released_stream_goes_on_elsewhere_with_all_its_bytes(void **state)
 static void releases_nothing_unused(struct owner *me, struct str bytes)
 {
     (void)bytes;
-    seen.released = stream_release(&me->s, (struct str){0}, &seen.released_fd, &seen.released_in, &seen.released_out);
+    seen.released = stream_release(&me->s, (struct str){0}, &seen.parts);
 }
 
 static void a_stream_without_bytes_can_be_released_and_adopted(void **state)
@@ -406,25 +407,26 @@ static void nothing_is_released_without_memory(void **state)
 static void a_descriptor_that_epoll_refuses_is_closed(void **state)
 {
     struct owner *other = owner_new();
-    struct buf in = {0}, out = {0};
+    struct stream_parts parts = {0};
 
     (void)state;
     for (int adopts = 0; adopts < 2; adopts++) {
         int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC); /* a file */
 
         assert_true(fd >= 0);
-        assert_int_equal(buf_append(&in, MEM_LOOP, STR("in")), E_OK);
-        assert_int_equal(buf_append(&out, MEM_LOOP, STR("out")), E_OK);
+        assert_int_equal(buf_append(&parts.in, MEM_LOOP, STR("in")), E_OK);
+        assert_int_equal(buf_append(&parts.out, MEM_LOOP, STR("out")), E_OK);
+        parts.fd = fd;
         if (adopts)
-            assert_int_equal(stream_adopt(&other->s, &l, fd, &ops, &in, &out), E_IO);
+            assert_int_equal(stream_adopt(&other->s, &l, &ops, &parts), E_IO);
         else
             assert_int_equal(stream_open(&other->s, &l, fd, &ops), E_IO);
         assert_int_equal(fcntl(fd, F_GETFD), -1);
         assert_false(stream_is_open(&other->s));
         stream_close(&other->s, E_OK); /* harmless */
         if (!adopts) {
-            buf_free(&in, MEM_LOOP);
-            buf_free(&out, MEM_LOOP);
+            buf_free(&parts.in, MEM_LOOP);
+            buf_free(&parts.out, MEM_LOOP);
         }
     }
     turn();

@@ -18,7 +18,7 @@ enum {
 };
 
 /* Together with the session (broker/session.c) the price of an idle client. */
-static_assert(sizeof(struct mqtt_conn) <= 240, "a connection has outgrown its budget");
+static_assert(sizeof(struct mqtt_conn) <= 248, "a connection has outgrown its budget");
 
 static struct mqtt_conn *from_stream(struct stream *s)
 {
@@ -244,13 +244,11 @@ void mqtt_conn_adopt(struct mqtt_worker *mw, struct mqtt_handover *handover)
 {
     struct mqtt_conn *c = conn_new(mw, handover->listener);
 
-    if (stream_adopt(&c->stream, &mw->worker->loop, handover->fd, &stream_ops, &handover->in, &handover->out) != E_OK) {
-        handover->fd = -1; /* closed */
+    if (stream_adopt(&c->stream, &mw->worker->loop, &stream_ops, &handover->parts) != E_OK) {
         mqtt_handshake_drop(handover);
         conn_failed(c);
         return;
     }
-    handover->fd = -1;
     c->handover = handover;
     start_timer(c, mqtt_limits(mw)->connect_timeout_ms);
     if (mw->is_draining)

@@ -2,7 +2,6 @@
 
 #include <stdio.h>
 #include <sys/random.h>
-#include <unistd.h>
 
 #include "adapter/mqtt/mqtt_events.h"
 #include "adapter/mqtt/mqtt_handlers.h"
@@ -33,10 +32,7 @@ void mqtt_handshake_drop(struct mqtt_handover *handover)
     if (!handover)
         return;
     principal_release(&handover->principal);
-    buf_free(&handover->in, MEM_LOOP);
-    buf_free(&handover->out, MEM_LOOP);
-    if (handover->fd >= 0)
-        close(handover->fd);
+    stream_drop(&handover->parts);
     mem_free(MEM_ADAPTER, handover);
 }
 
@@ -117,10 +113,9 @@ static enum handle hand_over(struct mqtt_conn *c, unsigned home, struct str unre
     handover->to = &c->mw->adapter->workers[home];
     handover->principal = *principal;
     handover->listener = c->listener;
-    handover->fd = -1;
     c->state = MQTT_CLOSING;
     wheel_stop(&c->timer);
-    if (stream_release(&c->stream, unread, &handover->fd, &handover->in, &handover->out) != E_OK) {
+    if (stream_release(&c->stream, unread, &handover->parts) != E_OK) {
         mqtt_handshake_drop(handover);
         stream_close(&c->stream, E_NOMEM);
         return HANDLE_DONE;

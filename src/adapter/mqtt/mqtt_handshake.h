@@ -1,8 +1,8 @@
 /* mqtt_handshake: from CONNECT to CONNACK, and the way to the home worker.
  *
  * A connection is accepted by whichever worker the kernel picks. Once CONNECT has been decoded and its sender is known, the
- * home worker of its session is known too; if that is another one, descriptor, unread bytes (the CONNECT among them) and
- * the principal go there in one mail, and the home worker decodes the CONNECT again and answers it. */
+ * home worker of its session is known too; if that is another one, the stream with its TLS, unread bytes (the CONNECT among them)
+ * and the principal go there in one mail, and the home worker decodes the CONNECT again and answers it. */
 #pragma once
 
 #include "adapter/mqtt/mqtt_conn.h"
@@ -11,8 +11,7 @@ struct mqtt_handover {
     struct mail mail;
     struct mqtt_worker *to;
     struct principal principal;
-    struct buf in, out;
-    int fd; /* -1: taken */
+    struct stream_parts parts;
     uint8_t listener;
 };
 
