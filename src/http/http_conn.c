@@ -4,22 +4,16 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "http/http2_conn.h"
 #include "http/http_pool.h"
 #include "http/http_reply.h"
 #include "loop/stream.h"
 
-enum phase { PHASE_IDLE, PHASE_HEAD, PHASE_BODY, PHASE_HELD, PHASE_LINGER };
+enum phase { PHASE_IDLE, PHASE_HEAD, PHASE_BODY, PHASE_HELD, PHASE_LINGER, PHASE_HTTP2 };
 
 enum {
-    HEAD_TIMEOUT_MS = 10 * 1000,
-    BODY_TIMEOUT_MS = 30 * 1000,
-    IDLE_TIMEOUT_MS = 75 * 1000, /* longer than the minute in which monitoring asks again */
-    OUTPUT_TIMEOUT_MS = 30 * 1000,
     LINGER_TIMEOUT_MS = 2 * 1000,
-    BODY_PROGRESS_BYTES = 16 * 1024, /* what must come in each body timeout */
-    BODY_RESERVE_BYTES = 64 * 1024,  /* of an announced body, before any of it has come */
     LINGER_BYTES = 256 * 1024,
-    OUTPUT_BYTES = 64 * 1024,    /* of responses that wait for the peer, before no further request is read */
     PIPELINED_BYTES = 64 * 1024, /* kept while a handler has the request before */
 };
 
@@ -29,6 +23,7 @@ struct http_conn {
     struct list link;
     struct http_server *srv;
     struct http_exchange *x; /* NULL when idle and in linger */
+    struct http2_conn *h2;   /* NULL: HTTP/1 */
     uint64_t deadline_ms;
     struct http1_parser parser;
     uint32_t progress; /* body bytes since the deadline was set; bytes thrown away in linger */
@@ -39,6 +34,7 @@ struct http_conn {
     bool must_close;   /* after the next response */
     bool is_in_data;   /* inside on_data, which goes on by itself */
     bool is_fresh;     /* no request has come yet */
+    bool is_decided;   /* which version it speaks */
 };
 
 static struct http_conn *conn_of(struct stream *s)
@@ -51,7 +47,7 @@ static const struct http_metrics *metrics_of(const struct http_conn *c)
     return c->srv->options->metrics;
 }
 
-static void end(struct http_conn *c, enum http_close_reason reason)
+void http_conn_end(struct http_conn *c, enum http_close_reason reason)
 {
     if (!c->has_reason)
         c->close_reason = (uint8_t)reason;
@@ -61,7 +57,7 @@ static void end(struct http_conn *c, enum http_close_reason reason)
 
 /* ---- time limits. The timer is lazy: it is set anew only to run earlier, else it looks at the deadline when it runs. ---- */
 
-static void set_deadline(struct http_conn *c, uint32_t configured_ms, uint32_t default_ms)
+void http_conn_set_deadline(struct http_conn *c, uint32_t configured_ms, uint32_t default_ms)
 {
     struct wheel *wh = &c->srv->loop->wheel;
     uint32_t delay_ms = configured_ms ? configured_ms : default_ms;
@@ -71,27 +67,32 @@ static void set_deadline(struct http_conn *c, uint32_t configured_ms, uint32_t d
         wheel_start(wh, &c->timer, delay_ms);
 }
 
+void http_conn_clear_deadline(struct http_conn *c)
+{
+    c->deadline_ms = UINT64_MAX;
+}
+
 static void wait_for_request(struct http_conn *c)
 {
     const struct http_server_options *o = c->srv->options;
 
     if (stream_pending(&c->stream) > 0)
-        set_deadline(c, o->output_timeout_ms, OUTPUT_TIMEOUT_MS);
+        http_conn_set_deadline(c, o->output_timeout_ms, HTTP_CONN_OUTPUT_TIMEOUT_MS);
     else if (c->is_fresh)
-        set_deadline(c, o->head_timeout_ms, HEAD_TIMEOUT_MS);
+        http_conn_set_deadline(c, o->head_timeout_ms, HTTP_CONN_HEAD_TIMEOUT_MS);
     else
-        set_deadline(c, o->idle_timeout_ms, IDLE_TIMEOUT_MS);
+        http_conn_set_deadline(c, o->idle_timeout_ms, HTTP_CONN_IDLE_TIMEOUT_MS);
 }
 
 static void wait_for_head(struct http_conn *c)
 {
-    set_deadline(c, c->srv->options->head_timeout_ms, HEAD_TIMEOUT_MS);
+    http_conn_set_deadline(c, c->srv->options->head_timeout_ms, HTTP_CONN_HEAD_TIMEOUT_MS);
 }
 
 static void wait_for_body(struct http_conn *c)
 {
     c->progress = 0;
-    set_deadline(c, c->srv->options->body_timeout_ms, BODY_TIMEOUT_MS);
+    http_conn_set_deadline(c, c->srv->options->body_timeout_ms, HTTP_CONN_BODY_TIMEOUT_MS);
 }
 
 /* ---- the end of a connection ---- */
@@ -99,11 +100,11 @@ static void wait_for_body(struct http_conn *c)
 static void shut(struct http_conn *c)
 {
     c->progress = 0;
-    set_deadline(c, 0, LINGER_TIMEOUT_MS);
+    http_conn_set_deadline(c, 0, LINGER_TIMEOUT_MS);
     (void)shutdown(c->stream.io.fd, SHUT_WR); /* a peer that has gone already is noticed by reading */
 }
 
-static void linger(struct http_conn *c, enum http_close_reason reason)
+void http_conn_linger(struct http_conn *c, enum http_close_reason reason)
 {
     c->phase = PHASE_LINGER;
     c->close_reason = (uint8_t)reason;
@@ -113,14 +114,14 @@ static void linger(struct http_conn *c, enum http_close_reason reason)
     if (stream_pending(&c->stream) == 0)
         shut(c);
     else
-        set_deadline(c, c->srv->options->output_timeout_ms, OUTPUT_TIMEOUT_MS);
+        http_conn_set_deadline(c, c->srv->options->output_timeout_ms, HTTP_CONN_OUTPUT_TIMEOUT_MS);
 }
 
 static size_t throw_away(struct http_conn *c, size_t n)
 {
     c->progress += (uint32_t)n;
     if (c->progress > LINGER_BYTES)
-        end(c, HTTP_CLOSED_DONE);
+        http_conn_end(c, HTTP_CLOSED_DONE);
     return n;
 }
 
@@ -128,17 +129,13 @@ static size_t throw_away(struct http_conn *c, size_t n)
 
 static void count_received(struct http_conn *c)
 {
-    metric_add(metrics_of(c)->received, 1);
-    metric_add(metrics_of(c)->in_flight, 1);
+    http_metrics_count_received(metrics_of(c));
     c->has_received = true;
 }
 
 static void count_answered(struct http_conn *c, uint16_t status)
 {
-    const struct http_metrics *m = metrics_of(c);
-
-    metric_add(status ? &m->responses[status / 100 - 2] : m->cancelled, 1);
-    metric_add(m->in_flight, (uint64_t)-1);
+    http_metrics_count_answered(metrics_of(c), status);
     c->has_received = false;
 }
 
@@ -155,9 +152,9 @@ static void respond(struct http_exchange *x, const struct http_response *r)
     list_remove(&x->link);
     http_pool_give(x);
     if (!status)
-        end(c, HTTP_CLOSED_ERROR);
+        http_conn_end(c, HTTP_CLOSED_ERROR);
     else if (closes)
-        linger(c, was_held ? HTTP_CLOSED_DONE : HTTP_CLOSED_REFUSED);
+        http_conn_linger(c, was_held ? HTTP_CLOSED_DONE : HTTP_CLOSED_REFUSED);
     else if (!c->is_in_data)
         wait_for_request(c);
     if (!c->is_in_data) /* what came in the meantime is read, or thrown away */
@@ -198,7 +195,7 @@ static void on_head(struct http_conn *c, size_t n_unread)
         return;
     if (x->route) {
         if (stream_write(&c->stream, STR("HTTP/1.1 100 Continue\r\n\r\n")) != E_OK)
-            end(c, HTTP_CLOSED_ERROR);
+            http_conn_end(c, HTTP_CLOSED_ERROR);
     } else { /* RFC 9110 section 10.1.1: the final answer at once; the peer may or may not send the body */
         c->must_close = true;
         http_reply_without_route(x);
@@ -209,10 +206,10 @@ static void on_body(struct http_conn *c, struct str piece)
 {
     struct http_exchange *x = c->x;
     uint64_t announced = x->request.content_length;
-    size_t room = announced < BODY_RESERVE_BYTES ? (size_t)announced : BODY_RESERVE_BYTES;
+    size_t room = announced < HTTP_CONN_BODY_RESERVE_BYTES ? (size_t)announced : HTTP_CONN_BODY_RESERVE_BYTES;
 
     c->progress += (uint32_t)piece.n;
-    if (c->progress >= BODY_PROGRESS_BYTES)
+    if (c->progress >= HTTP_CONN_BODY_PROGRESS_BYTES)
         wait_for_body(c);
     if (!x->route) /* read over, so that the connection can stay */
         return;
@@ -276,7 +273,7 @@ static void read_step(struct http_conn *c, struct str *in)
 /* A peer that does not read its responses is not read either. */
 static bool can_begin(const struct http_conn *c, size_t n_unread)
 {
-    return !c->has_reason && c->phase == PHASE_IDLE && n_unread > 0 && stream_pending(&c->stream) <= OUTPUT_BYTES;
+    return !c->has_reason && c->phase == PHASE_IDLE && n_unread > 0 && stream_pending(&c->stream) <= HTTP_CONN_OUTPUT_BYTES;
 }
 
 static bool is_reading(const struct http_conn *c)
@@ -295,14 +292,38 @@ static void settle(struct http_conn *c, bool has_begun, size_t n_unread)
         stream_pause(&c->stream);
 }
 
+/* ---- versions ---- */
+
+/* False: more must come to tell. A connection whose TLS handshake has chosen a version would begin here with that one. */
+static bool decide(struct http_conn *c, struct str bytes)
+{
+    enum http2_preface preface = http2_conn_detect(bytes);
+
+    if (preface == HTTP2_PREFACE_PART)
+        return false;
+    c->is_decided = true;
+    if (preface == HTTP2_PREFACE_NOT)
+        return true;
+    c->h2 = http2_conn_new(c, c->srv, &c->stream);
+    if (c->h2)
+        c->phase = PHASE_HTTP2;
+    else
+        http_conn_end(c, HTTP_CLOSED_ERROR);
+    return true;
+}
+
 static size_t on_data(struct stream *s, struct str bytes)
 {
     struct http_conn *c = conn_of(s);
     struct str in = bytes;
     bool has_begun = false;
 
+    if (!c->is_decided && !decide(c, bytes))
+        return 0;
     if (c->phase == PHASE_LINGER)
         return throw_away(c, bytes.n);
+    if (c->phase == PHASE_HTTP2)
+        return http2_conn_feed(c->h2, bytes);
     c->is_in_data = true;
     while (can_begin(c, in.n) || is_reading(c)) {
         size_t before = in.n;
@@ -331,6 +352,8 @@ static void on_drain(struct stream *s)
 
     if (c->phase == PHASE_LINGER) {
         shut(c);
+    } else if (c->phase == PHASE_HTTP2) {
+        http2_conn_on_drain(c->h2);
     } else if (c->phase == PHASE_IDLE) {
         wait_for_request(c);
         if (s->is_paused) /* requests waited until the peer took its responses */
@@ -350,10 +373,9 @@ static void on_close(struct stream *s, err why)
     else if (why == E_CLOSED)
         reason = HTTP_CLOSED_PEER;
     metric_add(&metrics_of(c)->closed[reason], 1);
-    if (c->has_received) {
-        metric_add(metrics_of(c)->cancelled, 1);
-        metric_add(metrics_of(c)->in_flight, (uint64_t)-1);
-    }
+    if (c->has_received)
+        count_answered(c, 0);
+    http2_conn_free(c->h2);
     wheel_stop(&c->timer);
     if (x && c->phase == PHASE_HELD) {
         x->carrier = NULL;
@@ -371,13 +393,15 @@ static void on_timer(struct timer *t)
     struct http_conn *c = CONTAINER_OF(t, struct http_conn, timer);
     struct wheel *wh = &c->srv->loop->wheel;
 
+    if (c->deadline_ms == UINT64_MAX)
+        return;
     if (c->deadline_ms > wh->clock_ms) {
         wheel_start(wh, t, c->deadline_ms - wh->clock_ms);
         return;
     }
     switch ((enum phase)c->phase) {
     case PHASE_IDLE:
-        end(c, stream_pending(&c->stream) ? HTTP_CLOSED_SLOW : HTTP_CLOSED_IDLE);
+        http_conn_end(c, stream_pending(&c->stream) ? HTTP_CLOSED_SLOW : HTTP_CLOSED_IDLE);
         break;
     case PHASE_HEAD:
     case PHASE_BODY:
@@ -387,7 +411,10 @@ static void on_timer(struct timer *t)
     case PHASE_HELD: /* the handler's time is the handler's matter */
         break;
     case PHASE_LINGER:
-        end(c, HTTP_CLOSED_DONE);
+        http_conn_end(c, HTTP_CLOSED_DONE);
+        break;
+    case PHASE_HTTP2:
+        http2_conn_on_deadline(c->h2);
         break;
     }
 }
@@ -419,15 +446,17 @@ void http_conn_drain(struct list *link)
 {
     struct http_conn *c = CONTAINER_OF(link, struct http_conn, link);
 
+    if (c->phase == PHASE_HTTP2)
+        http2_conn_drain(c->h2);
     if (c->phase != PHASE_IDLE)
         return;
     if (stream_pending(&c->stream) > 0)
-        linger(c, HTTP_CLOSED_DONE);
+        http_conn_linger(c, HTTP_CLOSED_DONE);
     else
-        end(c, HTTP_CLOSED_DONE);
+        http_conn_end(c, HTTP_CLOSED_DONE);
 }
 
 void http_conn_cut(struct list *link)
 {
-    end(CONTAINER_OF(link, struct http_conn, link), HTTP_CLOSED_DRAIN);
+    http_conn_end(CONTAINER_OF(link, struct http_conn, link), HTTP_CLOSED_DRAIN);
 }

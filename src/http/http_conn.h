@@ -1,5 +1,6 @@
-/* http_conn: one HTTP/1 connection of a server: reads requests, hands them to their routes, writes responses in order.
- * Internal to http/; one thread, that of the server's loop.
+/* http_conn: one connection of a server, which speaks HTTP/1 (reads requests, hands them to their routes, writes responses in
+ * order) unless it begins with the preface of HTTP/2: then http2_conn.h has the word, and what is here is the connection's stream,
+ * time limit and end. Internal to http/; one thread, that of the server's loop.
  *
  *            first byte          head            body
  *     IDLE ------------> HEAD ----------> BODY ----------> HELD     (by a handler)
@@ -26,3 +27,26 @@ void http_conn_drain(struct list *link);
 
 /* Ends it now, whatever it does; its exchange is cancelled at the end of the turn. */
 void http_conn_cut(struct list *link);
+
+/* ---- for http2_conn ---- */
+
+/* What stands for a time of 0 in the options. */
+enum {
+    HTTP_CONN_HEAD_TIMEOUT_MS = 10 * 1000,
+    HTTP_CONN_BODY_TIMEOUT_MS = 30 * 1000,
+    HTTP_CONN_IDLE_TIMEOUT_MS = 75 * 1000, /* longer than the minute in which monitoring asks again */
+    HTTP_CONN_OUTPUT_TIMEOUT_MS = 30 * 1000,
+    HTTP_CONN_BODY_PROGRESS_BYTES = 16 * 1024, /* what must come in each body timeout */
+    HTTP_CONN_BODY_RESERVE_BYTES = 64 * 1024,  /* of an announced body, before any of it has come */
+    HTTP_CONN_OUTPUT_BYTES = 64 * 1024,        /* of responses that wait for the peer, before no further request is read */
+};
+
+/* Closes; the first reason holds. */
+void http_conn_end(struct http_conn *c, enum http_close_reason reason);
+
+/* Goes over to LINGER; nothing that comes is handed to http2_conn any more. */
+void http_conn_linger(struct http_conn *c, enum http_close_reason reason);
+
+/* The time limit that http2_conn_on_deadline() tells of; instead of an earlier one. The second: there is none. */
+void http_conn_set_deadline(struct http_conn *c, uint32_t configured_ms, uint32_t default_ms);
+void http_conn_clear_deadline(struct http_conn *c);

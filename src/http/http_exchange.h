@@ -22,7 +22,7 @@ struct http_exchange;
 struct http_route;
 struct http_server;
 
-/* How a protocol version sends a response. HTTP/1 now. */
+/* How a version of the protocol sends a response. */
 struct http_transport {
     void (*respond)(struct http_exchange *x, const struct http_response *r);
 };
@@ -40,7 +40,7 @@ struct http_exchange {
     const struct http_route *route;
     unsigned allowed; /* methods of the path, when there is no route */
     const struct http_transport *transport;
-    void *carrier; /* the transport's connection; NULL once the peer has gone */
+    void *carrier; /* the transport's connection, or stream; NULL once the peer has gone */
     struct http1_head head;
     struct buf body;
 };

@@ -7,7 +7,12 @@
 static const char *const close_reasons[HTTP_CLOSE_REASONS] = {
     [HTTP_CLOSED_DONE] = "done",   [HTTP_CLOSED_PEER] = "peer",   [HTTP_CLOSED_REFUSED] = "refused",
     [HTTP_CLOSED_IDLE] = "idle",   [HTTP_CLOSED_SLOW] = "slow",   [HTTP_CLOSED_DRAIN] = "drain",
-    [HTTP_CLOSED_LIMIT] = "limit", [HTTP_CLOSED_ERROR] = "error",
+    [HTTP_CLOSED_LIMIT] = "limit", [HTTP_CLOSED_ERROR] = "error", [HTTP_CLOSED_PROTOCOL] = "protocol",
+    [HTTP_CLOSED_FLOOD] = "flood",
+};
+static const char *const reset_reasons[HTTP_RESET_REASONS] = {
+    [HTTP_RESET_PEER] = "peer", [HTTP_RESET_MALFORMED] = "malformed", [HTTP_RESET_REFUSED] = "refused",
+    [HTTP_RESET_SLOW] = "slow", [HTTP_RESET_ERROR] = "error",
 };
 static const char *const classes[HTTP_STATUS_CLASSES] = {"2xx", "3xx", "4xx", "5xx"};
 
@@ -53,6 +58,22 @@ static void add_single(struct http_metrics *m, size_t *n, const char *server)
             server, NULL, NULL);
 }
 
+static void add_http2(struct http_metrics *m, size_t *n, const char *server)
+{
+    m->http2 =
+        add(m, n,
+            (struct metric){
+                .name = "millrace_http2_connections_total", .help = "Connections that spoke HTTP/2.", .kind = METRIC_COUNTER},
+            server, NULL, NULL);
+    m->reset = &m->table[*n];
+    for (int i = 0; i < HTTP_RESET_REASONS; i++)
+        add(m, n,
+            (struct metric){.name = "millrace_http2_streams_reset_total",
+                            .help = "Streams that ended before their response, by reason.",
+                            .kind = METRIC_COUNTER},
+            server, "reason", reset_reasons[i]);
+}
+
 void http_metrics_register(struct http_metrics *m, const char *server)
 {
     size_t n = 0;
@@ -80,6 +101,19 @@ void http_metrics_register(struct http_metrics *m, const char *server)
                             .help = "Connections closed, by reason.",
                             .kind = METRIC_COUNTER},
             server, "reason", close_reasons[i]);
+    add_http2(m, &n, server);
     ASSERT(n == HTTP_METRICS);
     metrics_register(m->table, n);
+}
+
+void http_metrics_count_received(const struct http_metrics *m)
+{
+    metric_add(m->received, 1);
+    metric_add(m->in_flight, 1);
+}
+
+void http_metrics_count_answered(const struct http_metrics *m, uint16_t status)
+{
+    metric_add(status ? &m->responses[status / 100 - 2] : m->cancelled, 1);
+    metric_add(m->in_flight, (uint64_t)-1);
 }

@@ -1,8 +1,8 @@
-/* http_server: HTTP connections on one loop. With several workers each has a server of its own, on the same address and with
- * the same routes. The beginning of the one HTTP stack: HTTP/2 and the client side join behind struct http_transport.
+/* http_server: HTTP connections on one loop, HTTP/1.1 and HTTP/2 at the same port. With several workers each has a server of its own,
+ * on the same address and with the same routes.
  *
- * A connection reads one request after the other; while a handler keeps an exchange, later (pipelined) requests wait, so
- * responses leave in order by construction. Responses of one turn leave in one write. An idle connection owns no buffer;
+ * An HTTP/1 connection reads one request after the other; while a handler keeps an exchange, later (pipelined) requests wait, so
+ * responses leave in order by construction. On HTTP/2 they leave as they are given. Responses of one turn leave in one write. An idle connection owns no buffer;
  * exchanges with their buffers are pooled. One thread: that of the loop. */
 #pragma once
 
@@ -28,6 +28,7 @@ struct http_server_options {
     uint32_t body_timeout_ms;          /* for each 16 KiB of a body (30 s) */
     uint32_t idle_timeout_ms;          /* between requests (75 s) */
     uint32_t output_timeout_ms;        /* for the peer to take a response (30 s) */
+    uint32_t max_streams;              /* requests at once on one connection of HTTP/2 (100) */
 };
 
 struct http_server {

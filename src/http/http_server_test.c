@@ -491,7 +491,7 @@ static void refusals_have_status_reason_and_end_the_connection(void **state)
         {"FOO / HTTP/1.1\r\nHost: h\r\n\r\n", "501 Not Implemented", HTTP1_REFUSED_METHOD},
         {"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", "501 Not Implemented",
          HTTP1_REFUSED_TRANSFER_ENCODING},
-        {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "505 HTTP Version Not Supported", HTTP1_REFUSED_VERSION},
+        {"PRI / HTTP/2.0\r\n\r\nSM\r\n\r\n", "505 HTTP Version Not Supported", HTTP1_REFUSED_VERSION},
         {"GET / HTTP/1.1\r\nHost: h\r\na: 1\r\na: 1\r\na: 1\r\na: 1\r\na: 1\r\na: 1\r\na: 1\r\na: 1\r\na: 1\r\na: 1\r\n\r\n",
          "431 Request Header Fields Too Large", HTTP1_REFUSED_HEAD_TOO_LARGE},
         {"GET /0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"

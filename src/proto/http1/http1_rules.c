@@ -18,8 +18,7 @@ static bool is_token(struct str s)
     return s.n > 0;
 }
 
-/* What may stand in a Host header (RFC 3986 section 3.2.2 with a port): nothing that a URL parser would split at. */
-static bool is_authority(struct str s)
+bool http1_rules_is_authority(struct str s)
 {
     static const char others[] = "-._~%!$&'()*+;=:[]";
 
@@ -68,7 +67,7 @@ bool http1_rules_split_target(struct http_request *r)
             n++;
         r->authority = (struct str){rest.p + scheme.n, n - scheme.n};
         rest = str_from_offset(rest, n);
-        if (r->authority.n == 0 || !is_authority(r->authority))
+        if (r->authority.n == 0 || !http1_rules_is_authority(r->authority))
             return false;
         break;
     }
@@ -115,7 +114,8 @@ enum http1_refusal http1_rules_check_headers(struct http_request *r, uint64_t co
                 counts[k]++;
             }
     /* RFC 9112 section 3.2: exactly one Host in HTTP/1.1. */
-    if (counts[SPECIAL_HOST] > 1 || (counts[SPECIAL_HOST] == 0 && r->minor_version > 0) || !is_authority(values[SPECIAL_HOST]))
+    if (counts[SPECIAL_HOST] > 1 || (counts[SPECIAL_HOST] == 0 && r->minor_version > 0) ||
+        !http1_rules_is_authority(values[SPECIAL_HOST]))
         return HTTP1_REFUSED_HOST;
     if (!r->authority.n)
         r->authority = values[SPECIAL_HOST];

@@ -12,6 +12,9 @@
 /* RFC 9110 section 5.6.2 */
 bool http1_rules_is_token_char(unsigned char c);
 
+/* Whether it may stand in a Host header (RFC 3986 section 3.2.2 with a port): nothing that a URL parser would split at. */
+bool http1_rules_is_authority(struct str s);
+
 /* Splits the request line (without its end) into method name, target and version. */
 enum http1_refusal http1_rules_split_line(struct str line, struct http_request *r);
 
