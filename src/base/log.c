@@ -9,8 +9,9 @@ atomic_int log_levels[LOG_SUBS] = {
 static log_sink sink;
 
 static const char *const sub_names[LOG_SUBS] = {
-    [LOG_MAIN] = "main",         [LOG_LOOP] = "loop",     [LOG_CONFIG] = "config", [LOG_HTTP] = "http",   [LOG_KAFKA] = "kafka",
-    [LOG_REGISTRY] = "registry", [LOG_BROKER] = "broker", [LOG_MQTT] = "mqtt",     [LOG_ADMIN] = "admin", [LOG_TABLE] = "table",
+    [LOG_MAIN] = "main",   [LOG_LOOP] = "loop",         [LOG_CONFIG] = "config",   [LOG_HTTP] = "http",
+    [LOG_KAFKA] = "kafka", [LOG_REGISTRY] = "registry", [LOG_BROKER] = "broker",   [LOG_MQTT] = "mqtt",
+    [LOG_ADMIN] = "admin", [LOG_TABLE] = "table",       [LOG_COMMAND] = "command",
 };
 
 static const char *const level_names[] = {

@@ -27,6 +27,7 @@ enum log_sub {
     LOG_MQTT,
     LOG_ADMIN,
     LOG_TABLE,
+    LOG_COMMAND,
     LOG_SUBS
 };
 

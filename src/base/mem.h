@@ -20,6 +20,7 @@ enum mem_sub {
     MEM_FANOUT,
     MEM_STORE,
     MEM_TABLE,
+    MEM_COMMAND,
     MEM_TEST,
     MEM_SUBS,
 };

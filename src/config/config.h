@@ -193,6 +193,15 @@ struct config_http {
     struct str cors_allowed_origin; /* `*`: any; empty: none */
 };
 
+/* Which commands an application is told of when they are not delivered. */
+enum config_notices { CONFIG_NOTICES_HONO, CONFIG_NOTICES_ALL };
+
+/* Commands from applications to devices. */
+struct config_command {
+    int notices;             /* enum config_notices */
+    uint64_t ack_timeout_ms; /* how long a device has for its PUBACK */
+};
+
 /* The fan-out of CloudEvents over HTTP. */
 struct config_fanout {
     bool is_enabled; /* the section is there */
@@ -250,6 +259,7 @@ struct config {
     enum log_level log_levels[LOG_SUBS];      /* of each subsystem: its own, else log_level */
     struct config_limits limits;
     struct config_http http;
+    struct config_command command;
     struct config_fanout fanout;
 };
 
