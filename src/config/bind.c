@@ -142,8 +142,11 @@ static void bind_strings(struct binder *b, const struct option *o, const struct 
 {
     bool is_one = at->node->kind == TREE_SCALAR;
     struct config_strings strings = {.count = is_one ? 1 : at->node->count};
-    struct option each = {
-        .path = o->path, .type = OPTION_TEXT, .min = 1, .max = BIND_MAX_NAME_BYTES, .characters = o->characters};
+    struct option each = {.path = o->path,
+                          .type = OPTION_TEXT,
+                          .min = 1,
+                          .max = o->characters == OPTION_ANY ? BIND_MAX_FILE_BYTES : BIND_MAX_NAME_BYTES,
+                          .characters = o->characters};
     const struct tree_node *node = at->node->first;
 
     if (!is_one && (!expect(b, at, TREE_LIST) || !check_count(b, o, at)))

@@ -13,7 +13,10 @@ struct bind_job {
     unsigned *lines; /* OPTION_MAX of them, all zero: where the options outside lists and maps stand */
 };
 
-enum { BIND_MAX_NAME_BYTES = 128 }; /* of tenants and devices: with prefix and endpoint a topic stays under Kafka's 249 */
+enum {
+    BIND_MAX_NAME_BYTES = 128,  /* of tenants and devices: with prefix and endpoint a topic stays under Kafka's 249 */
+    BIND_MAX_FILE_BYTES = 4000, /* of a file's path */
+};
 
 /* Where a value that came from the command line stands, in messages. */
 #define BIND_COMMAND_LINE "command line"

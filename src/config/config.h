@@ -58,11 +58,32 @@ struct config_address {
     uint16_t port;
 };
 
+/* `auto`: optional with a CA of clients, else none. */
+enum config_client_auth {
+    CONFIG_CLIENT_AUTH_AUTO,
+    CONFIG_CLIENT_AUTH_NONE,
+    CONFIG_CLIENT_AUTH_OPTIONAL,
+    CONFIG_CLIENT_AUTH_REQUIRED,
+};
+
+enum config_tls_version { CONFIG_TLS_1_2, CONFIG_TLS_1_3 };
+
+/* TLS of an address. Paths as they were written; the files are not looked into here (main/tls_options.h). */
+struct config_tls {
+    struct config_strings cert, key, client_ca, crl;
+    int client_auth;        /* enum config_client_auth */
+    int min_version;        /* enum config_tls_version */
+    struct str ticket_keys; /* empty: none */
+};
+
 struct config_listener {
     struct str id; /* its path, as in "listeners[0]", for messages */
     unsigned line;
-    struct config_address mqtt; /* exactly one of the two has a host: the protocol it serves */
+    struct config_address mqtt; /* exactly one of the four has a host: the protocol it serves */
+    struct config_address mqtts;
     struct config_address http;
+    struct config_address https;
+    struct config_tls tls;           /* of mqtts and https */
     struct str tenant;               /* of anonymous clients and of user names without `@`; empty: there is none */
     struct str response_information; /* told to MQTT 5 clients that ask for it; empty: nothing */
     bool is_hono;                    /* device endpoints follow Hono */
@@ -70,10 +91,32 @@ struct config_listener {
     bool is_tenant_fixed;            /* names of other tenants are refused */
 };
 
+/* Where it serves MQTT, or HTTP, with TLS or without; NULL: it does not. */
+static inline const struct config_address *config_listener_mqtt(const struct config_listener *listener)
+{
+    if (listener->mqtts.host.n)
+        return &listener->mqtts;
+    return listener->mqtt.host.n ? &listener->mqtt : NULL;
+}
+
+static inline const struct config_address *config_listener_http(const struct config_listener *listener)
+{
+    if (listener->https.host.n)
+        return &listener->https;
+    return listener->http.host.n ? &listener->http : NULL;
+}
+
 /* Where it listens, whatever it serves. */
 static inline const struct config_address *config_listener_address(const struct config_listener *listener)
 {
-    return listener->http.host.n ? &listener->http : &listener->mqtt;
+    const struct config_address *http = config_listener_http(listener), *mqtt = config_listener_mqtt(listener);
+
+    return http ? http : mqtt ? mqtt : &listener->mqtt;
+}
+
+static inline bool config_listener_has_tls(const struct config_listener *listener)
+{
+    return listener->mqtts.host.n || listener->https.host.n;
 }
 
 struct config_adapter {
@@ -228,7 +271,9 @@ struct config_limits {
     uint64_t sessions; /* of the process, connected or not */
     uint64_t retained_messages;
     uint64_t retained_bytes;
-    uint64_t connect_timeout_ms;    /* from accept to a complete CONNECT */
+    uint64_t connect_timeout_ms; /* from accept to a complete CONNECT */
+    uint64_t tls_handshakes;     /* under way at a time, of the process */
+    uint64_t tls_handshake_timeout_ms;
     uint64_t keep_alive_maximum_ms; /* 0: none; whole seconds */
     uint64_t max_connections;       /* of the process; 0: none */
 };
@@ -237,7 +282,10 @@ struct config {
     struct config_kafka kafka;
     struct config_listener *listeners;
     size_t listener_count;
-    struct config_address admin_listen; /* empty host: no administration port */
+    struct config_address admin_listen;          /* empty host: no administration port */
+    struct config_tls admin_tls;                 /* without a certificate: it has none */
+    struct config_strings https_ca;              /* whom we trust where we are the client; none: whom the system does */
+    struct config_strings https_cert, https_key; /* of ours, for servers that ask for one */
     struct str data_dir;
     struct config_tenant *tenants;
     size_t tenant_count;

@@ -4,6 +4,8 @@
 #include "base/check.h"
 #include "config/option.h"
 #include "config/option_fanout.h"
+#include "config/option_rule.h"
+#include "config/option_tls.h"
 
 #define IN_CONFIG(member)   .offset = offsetof(struct config, member)
 #define IN_LISTENER(member) .offset = offsetof(struct config_listener, member)
@@ -69,66 +71,6 @@ static const char *const event_choices[] = {
     [CONFIG_EVENT_SESSION_END] = "session_end",
     [CONFIG_EVENTS] = NULL,
 };
-
-static const char *const ack_choices[] = {
-    [CONFIG_ACK_QUORUM] = "quorum",
-    [CONFIG_ACK_RECEIVED] = "received",
-    [CONFIG_ACK_SPOOLED] = "spooled",
-    NULL,
-};
-
-/* What a rule and each of its actions have in common: the path before, how the structure is reached. */
-#define ACTION_OPTIONS(prefix, in)                                                                                             \
-    {.path = prefix "topic",                                                                                                   \
-     .type = OPTION_TEXT,                                                                                                      \
-     .flags = OPTION_RELOADABLE,                                                                                               \
-     RANGE(0, 4 * KIB),                                                                                                        \
-     in(topic),                                                                                                                \
-     .help = "The Kafka topic, a template: {client_id}, {user}, {tenant}, {device_id}, {topic}, {qos}, the segments of the "   \
-             "filter, {user_property.NAME} and {payload./json/pointer} stand for their values. In them a character that "      \
-             "Kafka does not allow becomes _ and its two hexadecimal digits, and _ becomes __."},                              \
-        {.path = prefix "key",                                                                                                 \
-         .type = OPTION_TEXT,                                                                                                  \
-         .flags = OPTION_RELOADABLE,                                                                                           \
-         RANGE(0, 4 * KIB),                                                                                                    \
-         in(key),                                                                                                              \
-         .help = "The record's key, a template whose values are written as they are. Records of one key stay in order. An "    \
-                 "empty key is none."},                                                                                        \
-        {.path = prefix "headers.*",                                                                                           \
-         .type = OPTION_PROPERTIES,                                                                                            \
-         .flags = OPTION_RELOADABLE,                                                                                           \
-         RANGE(0, 4 * KIB),                                                                                                    \
-         in(headers),                                                                                                          \
-         .help = "Headers beside those that every record has; their values are templates as for the key."},                    \
-        {.path = prefix "partition",                                                                                           \
-         .type = OPTION_TEXT,                                                                                                  \
-         .flags = OPTION_RELOADABLE,                                                                                           \
-         RANGE(0, 4 * KIB),                                                                                                    \
-         in(partition),                                                                                                        \
-         .help = "The number of the partition, or a template that gives one. The default is murmur2 of the key, as Java's "    \
-                 "clients do."},                                                                                               \
-        {.path = prefix "ack",                                                                                                 \
-         .type = OPTION_CHOICE,                                                                                                \
-         .flags = OPTION_RELOADABLE,                                                                                           \
-         .initial = "quorum",                                                                                                  \
-         .choices = ack_choices,                                                                                               \
-         in(ack),                                                                                                              \
-         .help = "When the sender is told that all is well: quorum when Kafka has the record, received at once. Of several "   \
-                 "records the strictest counts for all. spooled is reserved."},                                                \
-        {.path = prefix "create",                                                                                              \
-         .type = OPTION_BOOL,                                                                                                  \
-         .flags = OPTION_RELOADABLE,                                                                                           \
-         .initial = "false",                                                                                                   \
-         in(is_creating),                                                                                                      \
-         .help = "Makes the topic if it is missing, with the cluster's default partitions and replicas."},                     \
-    {                                                                                                                          \
-        .path = prefix "timeout", .type = OPTION_DURATION, .flags = OPTION_RELOADABLE, .initial = "0",                         \
-        RANGE(0, 24 * MS_PER_H), in(timeout_ms),                                                                               \
-        .help = "How long a record may wait for Kafka before its sender is told that it failed; all that write to a topic "    \
-                "must agree, and a topic keeps its limit until a restart. 0 waits as long as it takes."                        \
-    }
-
-#define IN_SINGLE(member) .offset = offsetof(struct config_to_kafka, single) + offsetof(struct config_rule_action, member)
 
 const struct option option_table[] = {
     {.path = "kafka", .type = OPTION_SECTION, .help = "The Kafka cluster, and how records are written to it."},
@@ -197,12 +139,15 @@ const struct option option_table[] = {
      .type = OPTION_ADDRESS,
      IN_LISTENER(mqtt),
      .help =
-         "Serves MQTT 3.1.1 and 5.0 over TCP at this address. Port 0 lets the system choose one. A listener has either this "
-         "or http."},
+         "Serves MQTT 3.1.1 and 5.0 over TCP at this address. Port 0 lets the system choose one. A listener has one of mqtt, "
+         "mqtts, http and https."},
+    {.path = "listeners[].mqtts", .type = OPTION_ADDRESS, IN_LISTENER(mqtts), .help = "The same over TLS."},
     {.path = "listeners[].http",
      .type = OPTION_ADDRESS,
      IN_LISTENER(http),
      .help = "Serves Hono's HTTP endpoints for devices at this address."},
+    {.path = "listeners[].https", .type = OPTION_ADDRESS, IN_LISTENER(https), .help = "The same over TLS."},
+    TLS_OPTIONS("listeners[].tls", offsetof(struct config_listener, tls)),
     {.path = "listeners[].tenant",
      .type = OPTION_TEXT,
      .flags = OPTION_RELOADABLE,
@@ -248,6 +193,17 @@ const struct option option_table[] = {
      .initial = "127.0.0.1:8081",
      IN_CONFIG(admin_listen),
      .help = "Where it listens. It asks for no password: keep it off public networks. An empty text (\"\") switches it off."},
+    TLS_OPTIONS("admin.tls", offsetof(struct config, admin_tls)),
+    {.path = "https_client",
+     .type = OPTION_SECTION,
+     .flags = OPTION_RELOADABLE,
+     .help = "Where this process is the client of an https URL: mappers and targets of the fan-out. The server's certificate "
+             "must be "
+             "for its host and from a CA that is trusted."},
+    TLS_FILES("https_client.ca", offsetof(struct config, https_ca), "Whom it trusts; the default is whom the system trusts."),
+    TLS_FILES("https_client.cert", offsetof(struct config, https_cert),
+              "A certificate of its own, for servers that ask for one."),
+    TLS_FILES("https_client.key", offsetof(struct config, https_key), "Its key, if it is not in the same file."),
     {.path = "data_dir",
      .type = OPTION_TEXT,
      .initial = "/var/lib/millrace",
@@ -784,6 +740,20 @@ const struct option option_table[] = {
      RANGE(100, MS_PER_H),
      IN_CONFIG(limits.connect_timeout_ms),
      .help = "How long a new connection has until its CONNECT is complete."},
+    {.path = "limits.tls_handshakes",
+     .type = OPTION_NUMBER,
+     .flags = OPTION_RELOADABLE,
+     .initial = "4096",
+     RANGE(1, 1000000),
+     IN_CONFIG(limits.tls_handshakes),
+     .help = "How many TLS handshakes may be under way at a time in the process; connections past it are closed and counted."},
+    {.path = "limits.tls_handshake_timeout",
+     .type = OPTION_DURATION,
+     .flags = OPTION_RELOADABLE,
+     .initial = "10s",
+     RANGE(100, MS_PER_H),
+     IN_CONFIG(limits.tls_handshake_timeout_ms),
+     .help = "How long a TLS handshake may take."},
     {.path = "limits.keep_alive_maximum",
      .type = OPTION_DURATION,
      .flags = OPTION_RELOADABLE,

@@ -6,6 +6,7 @@
 #include "config/bind.h"
 #include "config/nearest.h"
 #include "config/report.h"
+#include "config/verify_tls.h"
 
 /* What the rules are checked with. */
 struct verifier {
@@ -197,13 +198,24 @@ static bool is_same_address(const struct config_address *a, const struct config_
 
 static void verify_protocol(struct verifier *v, const struct config_listener *listener)
 {
-    if (listener->mqtt.host.n && listener->http.host.n)
-        FAIL(v, listener->line, "%.*s: has both mqtt and http; each needs a listener of its own", STR_ARG(listener->id));
-    if (!listener->mqtt.host.n && !listener->http.host.n)
-        FAIL(v, listener->line, "%.*s: mqtt or http is missing: the address it listens at, and what it serves there",
+    const struct config_address *const addresses[] = {&listener->mqtt, &listener->mqtts, &listener->http, &listener->https};
+    unsigned n = 0;
+
+    for (size_t i = 0; i < ARRAY_LEN(addresses); i++)
+        n += addresses[i]->host.n > 0;
+    if (n > 1)
+        FAIL(v, listener->line, "%.*s: has several of mqtt, mqtts, http and https; each needs a listener of its own",
              STR_ARG(listener->id));
-    if (listener->http.host.n && !listener->is_hono)
+    if (n == 0)
+        FAIL(v, listener->line,
+             "%.*s: mqtt, mqtts, http or https is missing: the address it listens at, and what it serves there",
+             STR_ARG(listener->id));
+    if (config_listener_http(listener) && !listener->is_hono)
         FAIL(v, listener->line, "%.*s: hono: false leaves an http listener nothing to serve", STR_ARG(listener->id));
+    if (config_listener_has_tls(listener))
+        verify_tls_check(&listener->tls, listener->id, v->file, listener->line, v->errors);
+    else if (verify_tls_is_given(&listener->tls))
+        FAIL(v, listener->line, "%.*s.tls: has no use without mqtts or https", STR_ARG(listener->id));
 }
 
 static void verify_listener(struct verifier *v, const struct config_listener *listener, const struct by_id *tenants)
@@ -317,6 +329,17 @@ static void verify_fanout(struct verifier *v)
 
 /* --- the rest --- */
 
+static void verify_tls(struct verifier *v)
+{
+    const struct config *config = v->config;
+    const struct tree_node *admin = node_of(v, "admin", "tls"), *client = node_of(v, "https_client", NULL);
+
+    if (verify_tls_is_given(&config->admin_tls))
+        verify_tls_check(&config->admin_tls, STR("admin"), v->file, admin ? admin->line : 0, v->errors);
+    if (config->https_key.count && config->https_key.count != config->https_cert.count)
+        FAIL_AT(v, client, "https_client.key: must have as many files as https_client.cert");
+}
+
 static void verify_limits(struct verifier *v)
 {
     const struct config_limits *limits = &v->config->limits;
@@ -398,6 +421,7 @@ void verify_config(struct config *config, const struct tree_node *root, const ch
         verify_devices(&v, &config->tenants[i]);
     }
     verify_limits(&v);
+    verify_tls(&v);
     verify_log_levels(&v);
     mem_free(MEM_CONFIG, tenants.sorted);
 }
