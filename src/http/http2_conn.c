@@ -8,7 +8,7 @@
 #include "http/http2_session.h"
 #include "http/http2_stream.h"
 
-enum { DRAIN_ROUND_TRIP_MS = 1000, FRAME_HEAD_BYTES = 9, GOAWAY_BYTES = 17 };
+enum { DRAIN_ROUND_TRIP_MS = 1000, GOAWAY_BYTES = 17 };
 
 enum wait { WAIT_NONE, WAIT_REQUEST, WAIT_OUTPUT };
 enum drain { DRAIN_NOT, DRAIN_NOTICE, DRAIN_LAST };
@@ -44,14 +44,15 @@ static void end_now(struct http2_conn *h2, uint32_t error_code, enum http_close_
         http_conn_end(h2->conn, reason);
 }
 
-static void fail(struct http2_conn *h2, int nghttp2_error)
+static void fail(struct http2_conn *h2)
 {
-    if (h2->fault == NGHTTP2_ENHANCE_YOUR_CALM || nghttp2_error == NGHTTP2_ERR_FLOODED)
-        end_now(h2, NGHTTP2_ENHANCE_YOUR_CALM, HTTP_CLOSED_FLOOD);
-    else if (h2->fault || nghttp2_error == NGHTTP2_ERR_BAD_CLIENT_MAGIC)
-        end_now(h2, h2->fault ? h2->fault : NGHTTP2_PROTOCOL_ERROR, HTTP_CLOSED_PROTOCOL);
-    else
-        end_now(h2, NGHTTP2_INTERNAL_ERROR, HTTP_CLOSED_ERROR);
+    enum http_close_reason reason = HTTP_CLOSED_PROTOCOL;
+
+    if (h2->fault == NGHTTP2_ENHANCE_YOUR_CALM)
+        reason = HTTP_CLOSED_FLOOD;
+    else if (h2->fault == NGHTTP2_INTERNAL_ERROR)
+        reason = HTTP_CLOSED_ERROR;
+    end_now(h2, h2->fault, reason);
 }
 
 /* ---- time limits of the connection: for the next request, and for the peer to take what we send; streams have their own ---- */
@@ -108,14 +109,14 @@ void http2_conn_flush(struct http2_conn *h2)
     if (h2->is_in_data || h2->is_over)
         return;
     if (h2->fault) {
-        fail(h2, 0);
+        fail(h2);
         return;
     }
     h2->is_in_data = true;
     e = http2_session_send(h2->session, h2->stream, HTTP_CONN_OUTPUT_BYTES);
     h2->is_in_data = false;
     if (h2->fault)
-        fail(h2, 0);
+        fail(h2);
     else if (e != E_OK)
         http_conn_end(h2->conn, HTTP_CLOSED_ERROR);
     else
@@ -160,67 +161,20 @@ enum http2_preface http2_conn_detect(struct str bytes)
     return n == preface.n ? HTTP2_PREFACE_WHOLE : HTTP2_PREFACE_PART;
 }
 
-/* RFC 9113 section 4.1 */
-static nghttp2_frame_hd read_frame_head(const char *p)
+/* nghttp2 remembers no closed streams (RFC 9113 sections 5.1 and 5.1.1). */
+static uint32_t judge(struct http2_reader *r, const nghttp2_frame_hd *hd)
 {
-    const uint8_t *b = (const uint8_t *)p;
-
-    return (nghttp2_frame_hd){
-        .length = (size_t)b[0] << 16 | (size_t)b[1] << 8 | b[2],
-        .type = b[3],
-        .flags = b[4],
-        .stream_id = (int32_t)((uint32_t)(b[5] & 0x7f) << 24 | (uint32_t)b[6] << 16 | (uint32_t)b[7] << 8 | b[8]),
-    };
-}
-
-/* What nghttp2 would pass over: it remembers no closed streams (RFC 9113 sections 5.1 and 5.1.1) and counts no frames. */
-static uint32_t judge(struct http2_conn *h2, const nghttp2_frame_hd *hd)
-{
+    struct http2_conn *h2 = CONTAINER_OF(r, struct http2_conn, reader);
     bool is_message = hd->type == NGHTTP2_HEADERS || hd->type == NGHTTP2_DATA;
 
-    h2->n_continuations = hd->type == NGHTTP2_CONTINUATION ? h2->n_continuations + 1 : 0;
-    if (h2->n_continuations > HTTP2_CONTINUATIONS_MAX ||
-        !http2_flood_take(&h2->flood, now_ms(h2), hd->type, hd->flags, hd->length))
-        return NGHTTP2_ENHANCE_YOUR_CALM;
     if (!is_message || hd->stream_id > h2->last_id || nghttp2_session_find_stream(h2->session, hd->stream_id))
         return NGHTTP2_NO_ERROR;
     return http2_past_judge(&h2->past, hd->stream_id);
 }
 
-/* Frame by frame; of a frame's head all nine bytes at once. Returns how many bytes were used. */
-static size_t read_frames(struct http2_conn *h2, struct str in)
-{
-    size_t used = 0;
-
-    while (used < in.n && !h2->fault) {
-        size_t n = in.n - used;
-        ssize_t e;
-
-        if (h2->frame_bytes == 0) {
-            nghttp2_frame_hd hd;
-
-            if (n < FRAME_HEAD_BYTES)
-                return used;
-            hd = read_frame_head(in.p + used);
-            h2->fault = judge(h2, &hd);
-            h2->frame_bytes = FRAME_HEAD_BYTES + (uint32_t)hd.length;
-            if (h2->fault)
-                break;
-        }
-        n = n < h2->frame_bytes ? n : h2->frame_bytes;
-        e = nghttp2_session_mem_recv(h2->session, (const uint8_t *)in.p + used, n);
-        if (e < 0) {
-            fail(h2, (int)e);
-            break;
-        }
-        used += n;
-        h2->frame_bytes -= (uint32_t)n;
-    }
-    return h2->fault || h2->is_over ? in.n : used;
-}
-
 size_t http2_conn_feed(struct http2_conn *h2, struct str bytes)
 {
+    uint32_t fault;
     size_t n;
 
     if (stream_pending(h2->stream) > HTTP_CONN_OUTPUT_BYTES) { /* a peer that does not read is not read either */
@@ -228,8 +182,10 @@ size_t http2_conn_feed(struct http2_conn *h2, struct str bytes)
         return 0;
     }
     h2->is_in_data = true;
-    n = read_frames(h2, bytes);
+    n = http2_reader_feed(&h2->reader, h2->session, bytes, now_ms(h2), &fault);
     h2->is_in_data = false;
+    if (fault)
+        h2->fault = fault;
     http2_conn_flush(h2);
     if (h2->heading && !h2->is_over)
         http2_stream_wait_for_head(h2->heading);
@@ -278,11 +234,11 @@ struct http2_conn *http2_conn_new(struct http_conn *c, struct http_server *srv, 
     h2->stream = stream;
     h2->drain_timer.on_timer = on_drain_timer;
     h2->end_reason = HTTP_CLOSED_DONE;
-    h2->frame_bytes = (uint32_t)preface.n;
     list_init(&h2->streams);
     list_init(&h2->gone);
     list_init(&h2->waiting);
-    http2_flood_init(&h2->flood, now_ms(h2));
+    http2_reader_init(&h2->reader, now_ms(h2), preface.n);
+    h2->reader.judge = judge;
     if (begin(h2) != E_OK) {
         nghttp2_session_del(h2->session);
         mem_free(MEM_HTTP, h2);

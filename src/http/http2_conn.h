@@ -11,8 +11,8 @@
 
 #include <nghttp2/nghttp2.h>
 
-#include "http/http2_flood.h"
 #include "http/http2_past.h"
+#include "http/http2_reader.h"
 #include "http/http_conn.h"
 #include "loop/stream.h"
 
@@ -21,7 +21,6 @@ enum {
     HTTP2_STREAM_WINDOW = 65535, /* RFC 9113 section 6.9.2: what a peer may believe before it has read our settings */
     HTTP2_CONN_WINDOW = 1 << 20,
     HTTP2_CONN_BODY_BYTES = 8 << 20,
-    HTTP2_CONTINUATIONS_MAX = 8, /* of one header block */
 };
 
 /* Visible to http2_stream.c. */
@@ -35,17 +34,15 @@ struct http2_conn {
     struct list waiting;          /* streams whose bodies want room */
     struct http2_stream *heading; /* its header block has begun and not ended */
     uint64_t body_bytes;          /* of bodies that have been let on */
-    struct http2_flood flood;
-    uint8_t n_continuations;
+    struct http2_reader reader;
     struct timer drain_timer;
     uint8_t wait;       /* enum wait: which time limit runs */
     uint8_t drain;      /* enum drain: how far GOAWAY is */
     uint8_t end_reason; /* enum http_close_reason, once nghttp2 has nothing more to do */
     bool is_in_data;    /* inside nghttp2, which must not be asked to send */
     bool is_over;
-    uint32_t fault;       /* of the connection, found by us: an error code */
-    uint32_t frame_bytes; /* that are to come of the frame being read */
-    int32_t last_id;      /* of the peer's streams */
+    uint32_t fault;  /* of the connection, found by us: an error code */
+    int32_t last_id; /* of the peer's streams */
     struct http2_past past;
 };
 

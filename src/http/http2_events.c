@@ -108,7 +108,7 @@ static void on_reset_sent(struct http2_conn *h2, uint32_t error_code)
     if (error_code == NGHTTP2_NO_ERROR)
         return;
     metric_add(&h2->srv->options->metrics->reset[reset_reason(error_code)], 1);
-    if (!http2_flood_take_one(&h2->flood, h2->srv->loop->wheel.clock_ms))
+    if (!http2_flood_take_one(&h2->reader.flood, h2->srv->loop->wheel.clock_ms))
         h2->fault = NGHTTP2_ENHANCE_YOUR_CALM;
 }
 
@@ -124,7 +124,7 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
         h2->end_reason = frame->goaway.error_code == NGHTTP2_ENHANCE_YOUR_CALM ? HTTP_CLOSED_FLOOD : HTTP_CLOSED_PROTOCOL;
     if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA)
         return 0;
-    http2_flood_give(&h2->flood);
+    http2_flood_give(&h2->reader.flood);
     if (st && st->phase == HTTP2_PHASE_SENDING)
         http2_stream_on_sent(st, is_end(frame));
     return 0;

@@ -1,7 +1,5 @@
 #include "http/http_conn.h"
 
-#include <sys/socket.h>
-
 #include "base/check.h"
 #include "base/log.h"
 #include "http/http2_conn.h"
@@ -101,7 +99,7 @@ static void shut(struct http_conn *c)
 {
     c->progress = 0;
     http_conn_set_deadline(c, 0, LINGER_TIMEOUT_MS);
-    (void)shutdown(c->stream.io.fd, SHUT_WR); /* a peer that has gone already is noticed by reading */
+    stream_shut_output(&c->stream);
 }
 
 void http_conn_linger(struct http_conn *c, enum http_close_reason reason)
@@ -294,10 +292,18 @@ static void settle(struct http_conn *c, bool has_begun, size_t n_unread)
 
 /* ---- versions ---- */
 
-/* False: more must come to tell. A connection whose TLS handshake has chosen a version would begin here with that one. */
+/* With TLS its handshake has chosen (RFC 7301), without it the first bytes tell. */
+static enum http2_preface find_preface(const struct http_conn *c, struct str bytes)
+{
+    if (!c->stream.tls)
+        return http2_conn_detect(bytes);
+    return str_equal(tls_conn_alpn(c->stream.tls), STR("h2")) ? HTTP2_PREFACE_WHOLE : HTTP2_PREFACE_NOT;
+}
+
+/* False: more must come to tell. */
 static bool decide(struct http_conn *c, struct str bytes)
 {
-    enum http2_preface preface = http2_conn_detect(bytes);
+    enum http2_preface preface = find_preface(c, bytes);
 
     if (preface == HTTP2_PREFACE_PART)
         return false;
