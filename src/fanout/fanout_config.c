@@ -95,8 +95,34 @@ static void read_document(struct fanout_reader *r, const struct tree_node *root,
         read_channels(r, document.channels, snapshot);
 }
 
-err fanout_config_build(struct str text, const char *name, uint64_t generation, const struct fanout_abilities *abilities,
-                        struct fanout_snapshot **out_snapshot, struct config_errors *errors)
+/* A channel without a name has that of the request's snapshot, of which it is the only one. */
+static void read_single(struct fanout_reader *r, struct arena *scratch, struct tree_node *root,
+                        struct fanout_snapshot *snapshot)
+{
+    static const struct str keys[] = {STR_INIT("namespace"), STR_INIT("name")};
+    struct tree_node *list = tree_add(scratch, TREE_LIST, root->line);
+
+    if (!fanout_field_expect(r, root, TREE_MAP))
+        return;
+    for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+        struct tree_node *name;
+
+        if (tree_find(root, keys[i]))
+            continue;
+        name = tree_add(scratch, TREE_SCALAR, root->line);
+        name->key = keys[i];
+        name->text = STR("stateless");
+        tree_append(root, name);
+    }
+    tree_append(list, root);
+    read_channels(r, list, snapshot);
+}
+
+/* What the text is. */
+enum whole { DOCUMENT, CHANNEL };
+
+static err build(enum whole whole, struct str text, const char *name, uint64_t generation,
+                 const struct fanout_abilities *abilities, struct fanout_snapshot **out_snapshot, struct config_errors *errors)
 {
     struct arena scratch = {0}, arena = {0};
     struct fanout_snapshot *snapshot = arena_alloc(&arena, MEM_CONFIG, sizeof *snapshot);
@@ -106,10 +132,12 @@ err fanout_config_build(struct str text, const char *name, uint64_t generation, 
 
     *errors = (struct config_errors){0};
     snapshot->generation = generation;
-    snapshot->source = STR("");
+    snapshot->source = whole == CHANNEL ? STR("request") : STR("");
     atomic_init(&snapshot->references, 1);
     e = tree_parse(&scratch, text, name, &root, errors);
-    if (e == E_OK)
+    if (e == E_OK && whole == CHANNEL)
+        read_single(&r, &scratch, root, snapshot);
+    else if (e == E_OK)
         read_document(&r, root, snapshot);
     arena_free(&scratch, MEM_CONFIG);
     snapshot->arena = arena; /* from here on the snapshot owns the memory it lies in */
@@ -119,4 +147,16 @@ err fanout_config_build(struct str text, const char *name, uint64_t generation, 
     }
     fanout_snapshot_unref(snapshot);
     return E_INVAL;
+}
+
+err fanout_config_build(struct str text, const char *name, uint64_t generation, const struct fanout_abilities *abilities,
+                        struct fanout_snapshot **out_snapshot, struct config_errors *errors)
+{
+    return build(DOCUMENT, text, name, generation, abilities, out_snapshot, errors);
+}
+
+err fanout_config_build_channel(struct str text, const char *name, const struct fanout_abilities *abilities,
+                                struct fanout_snapshot **out_snapshot, struct config_errors *errors)
+{
+    return build(CHANNEL, text, name, 1, abilities, out_snapshot, errors);
 }

@@ -16,3 +16,7 @@ struct fanout_abilities {
 MUST_USE err fanout_config_build(struct str text, const char *name, uint64_t generation,
                                  const struct fanout_abilities *abilities, struct fanout_snapshot **out_snapshot,
                                  struct config_errors *errors);
+
+/* The same of the text of one channel, whose name may be left out. */
+MUST_USE err fanout_config_build_channel(struct str text, const char *name, const struct fanout_abilities *abilities,
+                                         struct fanout_snapshot **out_snapshot, struct config_errors *errors);

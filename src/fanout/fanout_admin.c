@@ -1,0 +1,202 @@
+#include "fanout/fanout_admin.h"
+
+#include <inttypes.h>
+
+#include "base/check.h"
+#include "base/jsonw.h"
+#include "fanout/fanout_describe.h"
+#include "loop/loop.h"
+
+enum { ROUTES = 4 };
+
+struct fanout_admin {
+    struct fanout_control *control;
+    struct str token;
+    struct http_route routes[ROUTES];
+};
+
+/* A request that waits until its change holds. */
+struct pending {
+    struct fanout_control_put put;
+    struct http_exchange *x;
+};
+
+/* --- answers --- */
+
+static void respond_json(struct http_exchange *x, uint16_t status, const struct http_header *headers, size_t n_headers,
+                         struct buf *body, err e)
+{
+    struct http_response r = {.status = status,
+                              .content_type = STR("application/json"),
+                              .headers = headers,
+                              .n_headers = n_headers,
+                              .body = buf_str(body)};
+
+    if (e == E_OK)
+        http_exchange_respond(x, &r);
+    else
+        http_exchange_respond_error(x, 503, STR("no memory for the answer"));
+    buf_free(body, MEM_HTTP);
+}
+
+static const struct {
+    err code;
+    uint16_t status;
+} refusals[] = {
+    {E_DENIED, 409}, {E_AGAIN, 503}, {E_INVAL, 400}, {E_NOTFOUND, 428}, {E_LIMIT, 412}, {E_IO, 500},
+};
+
+static void refuse(struct fanout_admin *a, struct http_exchange *x, err why, const struct config_errors *errors)
+{
+    const struct http_header retry = {STR("Retry-After"), STR("1")};
+    struct buf body = {0};
+    uint16_t status = 500;
+    err e = fanout_describe_refusal(&body, errors, fanout_control_put_generation(a->control));
+
+    for (size_t i = 0; i < ARRAY_LEN(refusals); i++)
+        if (refusals[i].code == why)
+            status = refusals[i].status;
+    respond_json(x, status, &retry, status == 503, &body, e);
+}
+
+static void on_get_config(struct http_exchange *x, void *context)
+{
+    struct fanout_admin *a = context;
+    struct buf body = {0};
+    err e = fanout_describe_config(&body, a->control);
+
+    respond_json(x, 200, NULL, 0, &body, e);
+}
+
+static void on_get_channels(struct http_exchange *x, void *context)
+{
+    struct fanout_admin *a = context;
+    struct buf body = {0};
+    err e = fanout_describe_channels(&body, fanout_control_now(a->control));
+
+    respond_json(x, 200, NULL, 0, &body, e);
+}
+
+/* --- changes --- */
+
+static void on_put_done(struct fanout_control_put *put, const struct fanout_snapshot *now)
+{
+    struct pending *p = CONTAINER_OF(put, struct pending, put);
+    struct buf body = {0};
+    err e = fanout_describe_snapshot(&body, now);
+
+    respond_json(p->x, 200, NULL, 0, &body, e);
+    mem_free(MEM_HTTP, p);
+}
+
+static bool is_allowed(const struct fanout_admin *a, struct http_exchange *x)
+{
+    static const struct str scheme = STR_INIT("Bearer ");
+    static const struct http_header challenge = {STR_INIT("WWW-Authenticate"), STR_INIT("Bearer")};
+    struct str given = http_message_header(&x->request, STR("Authorization"));
+    struct buf body = {0};
+
+    if (a->token.n == 0)
+        return true;
+    if (given.n > scheme.n && str_equal_nocase((struct str){given.p, scheme.n}, scheme) &&
+        str_equal_secret(str_from_offset(given, scheme.n), a->token))
+        return true;
+    respond_json(x, 401, &challenge, 1, &body, buf_append(&body, MEM_HTTP, STR("{\"error\":\"a token is needed\"}\n")));
+    return false;
+}
+
+/* `generation=N` of the query; 0: it is not there. False: it is no number. */
+static bool read_generation(struct str query, uint64_t *out_generation)
+{
+    static const struct str name = STR_INIT("generation=");
+
+    *out_generation = 0;
+    while (query.n) {
+        bool has_more;
+        struct str part = str_take(&query, '&', &has_more);
+
+        if (str_starts_with(part, name) &&
+            (!str_to_u64(str_from_offset(part, name.n), INT64_MAX, out_generation) || *out_generation == 0))
+            return false;
+    }
+    return true;
+}
+
+static struct pending *begin(struct http_exchange *x)
+{
+    struct pending *p = mem_alloc_zero(MEM_HTTP, sizeof *p);
+
+    p->x = x;
+    p->put.on_done = on_put_done;
+    return p;
+}
+
+static void on_put_config(struct http_exchange *x, void *context)
+{
+    static struct config_errors errors; /* larger than a stack frame should be */
+    struct fanout_admin *a = context;
+    struct pending *p;
+    uint64_t generation;
+    err e;
+
+    if (!is_allowed(a, x))
+        return;
+    if (!read_generation(x->request.query, &generation)) {
+        http_exchange_respond_error(x, 400, STR("generation is no number from 1"));
+        return;
+    }
+    p = begin(x);
+    p->put.text = x->request.body;
+    p->put.generation = generation;
+    e = fanout_control_put(a->control, &p->put, &errors);
+    if (e != E_OK) {
+        refuse(a, x, e, &errors);
+        mem_free(MEM_HTTP, p);
+    }
+}
+
+static void on_delete_config(struct http_exchange *x, void *context)
+{
+    static struct config_errors errors; /* larger than a stack frame should be */
+    struct fanout_admin *a = context;
+    struct pending *p;
+    err e;
+
+    if (!is_allowed(a, x))
+        return;
+    p = begin(x);
+    e = fanout_control_forget(a->control, &p->put, &errors);
+    if (e != E_OK) {
+        refuse(a, x, e, &errors);
+        mem_free(MEM_HTTP, p);
+    }
+}
+
+/* --- life --- */
+
+struct fanout_admin *fanout_admin_new(struct fanout_control *control, const struct config *config)
+{
+    struct fanout_admin *a = mem_alloc_zero(MEM_HTTP, sizeof *a);
+    const struct http_route routes[ROUTES] = {
+        {HTTP_METHOD_GET, "/config", on_get_config, a, 0},
+        {HTTP_METHOD_PUT, "/config", on_put_config, a, CONFIG_MAX_TEXT_BYTES},
+        {HTTP_METHOD_DELETE, "/config", on_delete_config, a, 0},
+        {HTTP_METHOD_GET, "/channels", on_get_channels, a, 0},
+    };
+
+    a->control = control;
+    a->token = config->fanout.put_token;
+    memcpy(a->routes, routes, sizeof routes);
+    return a;
+}
+
+void fanout_admin_free(struct fanout_admin *admin)
+{
+    mem_free(MEM_HTTP, admin);
+}
+
+const struct http_route *fanout_admin_routes(const struct fanout_admin *admin, size_t *out_n)
+{
+    *out_n = ROUTES;
+    return admin->routes;
+}

@@ -1,0 +1,23 @@
+/* fanout_admin: what the administration port says about the fan-out, and takes:
+ *
+ *   GET    /config     which generation holds, from where, and how the last reload went
+ *   PUT    /config     a new configuration; its generation stands in it, or in ?generation=N
+ *   DELETE /config     takes away what was put
+ *   GET    /channels   the channels with their subscriptions
+ *
+ * The main thread. */
+#pragma once
+
+#include "fanout/fanout_control.h"
+#include "http/http_route.h"
+
+struct fanout_admin;
+
+/* `control` and `config` are borrowed. Never NULL. */
+struct fanout_admin *fanout_admin_new(struct fanout_control *control, const struct config *config);
+
+/* After the port was closed. NULL is a no-op. */
+void fanout_admin_free(struct fanout_admin *admin);
+
+/* The routes, as long as it lives. */
+const struct http_route *fanout_admin_routes(const struct fanout_admin *admin, size_t *out_n);
