@@ -6,6 +6,8 @@
 #include "base/mem.h"
 #include "core/rule_table.h"
 #include "core/to_mqtt_rule.h"
+#include "loop/tls.h"
+#include "loop/tls_tickets.h"
 #include "registry/registry.h"
 
 struct counted {
@@ -48,7 +50,19 @@ void generation_unref(struct generation *generation)
         return;
     rule_table_unref(generation->rules);
     to_mqtt_rules_unref(generation->to_mqtt);
+    generation_free_tls(&generation->tls);
     registry_unref(generation->registry);
     config_unref(generation->config);
     mem_free(MEM_REGISTRY, counted_of(generation));
+}
+
+void generation_free_tls(struct generation_tls *set)
+{
+    for (size_t i = 0; i < set->n_listeners; i++)
+        tls_unref(set->listeners[i]);
+    mem_free(MEM_REGISTRY, set->listeners);
+    tls_unref(set->admin);
+    tls_unref(set->client);
+    tls_tickets_unref(set->tickets);
+    *set = (struct generation_tls){0};
 }
