@@ -101,7 +101,7 @@ static struct str *view_of(struct cloudevent *event, const struct view *view)
     return (struct str *)(void *)((char *)event + view->at);
 }
 
-void cloudevent_build_add(struct cloudevent *event, const struct cloudevent_attribute *attribute)
+void cloudevent_add(struct cloudevent *event, const struct cloudevent_attribute *attribute)
 {
     event->attributes[event->n_attributes++] = *attribute;
     for (size_t i = 0; i < ARRAY_LEN(views); i++)

@@ -50,6 +50,9 @@ struct cloudevent {
 /* An attribute by its lower-case name. False when the event does not have it; an empty value is one. */
 bool cloudevent_find(const struct cloudevent *event, struct str name, struct str *out_value);
 
+/* For whoever puts an event together: adds an attribute, for which there is room, and sets the event's view of it if it has one. */
+void cloudevent_add(struct cloudevent *event, const struct cloudevent_attribute *attribute);
+
 /* Whether this may be the name of an attribute: [a-z0-9], 1 to CLOUDEVENT_NAME_MAX, and not `data` (section 3.1). */
 bool cloudevent_is_name(struct str name);
 

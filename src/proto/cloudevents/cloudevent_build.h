@@ -12,9 +12,6 @@
 MUST_USE err cloudevent_build_name(struct arena *a, enum mem_sub sub, struct str name, struct str *out_name,
                                    struct errinfo *ei);
 
-/* Adds an attribute, for which there is room, and sets the event's view of it if it has one. */
-void cloudevent_build_add(struct cloudevent *event, const struct cloudevent_attribute *attribute);
-
 /* Whether the value is a String of section 3.2: UTF-8 without control characters and non-characters. E_INVAL, and a text. */
 MUST_USE err cloudevent_build_check_value(struct str name, struct str value, struct errinfo *ei);
 

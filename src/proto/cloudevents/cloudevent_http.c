@@ -125,7 +125,7 @@ static err add_header(struct arena *a, enum mem_sub sub, const struct http_heade
         return errinfo_set(ei, E_INVAL, "there is a header ce-datacontenttype: Content-Type is the place for that");
     e = decode_value(a, sub, attribute.name, &attribute.value, ei);
     if (e == E_OK)
-        cloudevent_build_add(event, &attribute);
+        cloudevent_add(event, &attribute);
     return e;
 }
 
@@ -143,7 +143,7 @@ static err read_binary(struct arena *a, enum mem_sub sub, const struct http_head
         type.value = content_type->value;
         e = cloudevent_build_check_value(type.name, type.value, ei);
         if (e == E_OK)
-            cloudevent_build_add(event, &type);
+            cloudevent_add(event, &type);
     }
     return e == E_OK ? cloudevent_build_check(event, ei) : e;
 }

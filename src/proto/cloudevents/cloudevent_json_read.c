@@ -105,7 +105,7 @@ static err read_attribute(struct reading *g, struct str name, const struct jsonr
     if (e == E_OK && g->event.n_attributes == CLOUDEVENT_ATTRIBUTES_MAX)
         e = errinfo_set(g->ei, E_INVAL, "the event has more than %d attributes", CLOUDEVENT_ATTRIBUTES_MAX);
     if (e == E_OK)
-        cloudevent_build_add(&g->event, &attribute);
+        cloudevent_add(&g->event, &attribute);
     return e;
 }
 
