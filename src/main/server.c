@@ -1,46 +1,21 @@
 #include "main/server.h"
 
-#include <errno.h>
 #include <malloc.h>
+#include <signal.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/check.h"
 #include "base/log.h"
+#include "main/process.h"
 #include "main/server_kafka.h"
 #include "obs/metrics.h"
-#include "obs/process_metrics.h"
 
 enum {
     ADDRESS_BYTES = 80,
-    WORKER_MAILBOX_BYTES = 32 << 20, /* messages on their way to one worker; past it publishers wait */
     MAIN_MAILBOX_BYTES = 1 << 20,
-    LOOP_NAME_BYTES = 24,
 };
-
-static void on_worker_thread(struct worker *w)
-{
-    (void)w;
-    metrics_attach_thread();
-}
-
-/* A device is a descriptor: take all that the system allows. */
-static void raise_descriptor_limit(void)
-{
-    struct rlimit limit;
-
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
-        return;
-    limit.rlim_cur = limit.rlim_max;
-    if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
-        LOG_WARN(LOG_MAIN, "descriptors.limit", F_TEXT("why", strerror(errno)));
-    LOG_DEBUG(LOG_MAIN, "descriptors", F_INT("limit", limit.rlim_cur));
-}
 
 static enum admin_readiness readiness(void *context)
 {
@@ -198,52 +173,11 @@ static void on_signal(struct io *io, uint32_t events)
     }
 }
 
-static err watch_signals(struct server *s, struct errinfo *ei)
-{
-    sigset_t mask;
-
-    signal(SIGPIPE, SIG_IGN);
-    sigemptyset(&mask);
-    sigaddset(&mask, SIGTERM);
-    sigaddset(&mask, SIGINT);
-    sigaddset(&mask, SIGHUP);
-    pthread_sigmask(SIG_BLOCK, &mask, &s->old_mask);
-    s->signals = (struct io){.fd = signalfd(-1, &mask, SFD_NONBLOCK | SFD_CLOEXEC), .on_io = on_signal};
-    if (s->signals.fd < 0 || loop_watch(&s->loop, &s->signals, EPOLLIN) != E_OK)
-        return errinfo_set(ei, E_IO, "cannot watch signals: %s", strerror(errno));
-    return E_OK;
-}
-
-static unsigned worker_count(const struct config *config)
-{
-    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-    uint64_t n = config->workers ? config->workers : (uint64_t)(cpus > 0 ? cpus : 1);
-
-    return n < WORKERS_MAX ? (unsigned)n : WORKERS_MAX;
-}
-
 /* A record is made on a worker and released on Kafka's thread. With glibc's eight arenas a core each thread has one of its own,
  * which the records of the others pass through; with one a worker there is less of that: 12 to 20 % less processor time. */
 static void bound_arenas(const struct config *config)
 {
-    (void)mallopt(M_ARENA_MAX, (int)worker_count(config)); /* slower, not wrong, without it */
-}
-
-static err init_workers(struct server *s, struct errinfo *ei)
-{
-    err e = workers_init(&s->workers, worker_count(s->now->config), WORKER_MAILBOX_BYTES, on_worker_thread, ei);
-
-    if (e != E_OK)
-        return e;
-    process_metrics_register();
-    process_metrics_register_loop(&s->loop, "main");
-    for (unsigned i = 0; i < s->workers.n; i++) {
-        char name[LOOP_NAME_BYTES];
-
-        snprintf(name, sizeof name, "worker-%u", i);
-        process_metrics_register_loop(&s->workers.list[i].loop, name);
-    }
-    return E_OK;
+    (void)mallopt(M_ARENA_MAX, (int)process_worker_count(config)); /* slower, not wrong, without it */
 }
 
 static err open_adapters(struct server *s, struct errinfo *ei)
@@ -282,18 +216,18 @@ err server_init(struct server *s, const struct server_start *start, struct errin
         .http_drained = {.on_mail = on_http_drained},
         .kafka_drain = {.mail = {.on_mail = on_kafka_drained}, .home = &s->loop.mailbox},
     };
-    raise_descriptor_limit();
+    process_raise_descriptors();
     bound_arenas(s->now->config);
     e = loop_init(&s->loop, MAIN_MAILBOX_BYTES, ei);
     if (e == E_OK)
-        e = watch_signals(s, ei);
+        e = process_watch_signals(&s->loop, &s->signals, on_signal, ei);
     if (e != E_OK)
         return e;
     metrics_attach_thread();
     reload_init(&s->reload, s, start->cli, &start->stamp);
     e = server_kafka_open(s, ei);
     if (e == E_OK)
-        e = init_workers(s, ei);
+        e = process_init_workers(&s->workers, s->now->config, &s->loop, ei);
     if (e == E_OK)
         e = open_adapters(s, ei);
     if (e == E_OK)

@@ -5,8 +5,6 @@
  * Kafka that goes away does not leave READY: devices stay connected and wait (design: back-pressure). Only for main/. */
 #pragma once
 
-#include <signal.h>
-
 #include "adapter/http/http_adapter.h"
 #include "adapter/mqtt/mqtt_adapter.h"
 #include "admin/admin.h"
@@ -29,7 +27,6 @@ struct server {
     struct server_feed feed;
     struct admin *admin;
     struct io signals;
-    sigset_t old_mask;
     struct timer drain_timer;
     struct mail mqtt_started, mqtt_drained, http_started, http_drained;
     unsigned n_undrained; /* adapters */
