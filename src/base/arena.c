@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 
-enum { FIRST_BLOCK_BYTES = 1024, MAX_BLOCK_BYTES = 1 << 20 };
+enum { FIRST_BLOCK_BYTES = 1024, MAX_BLOCK_BYTES = 1 << 20, KEPT_BLOCK_BYTES = 4 * FIRST_BLOCK_BYTES };
 
 struct arena_block {
     struct arena_block *next;
@@ -78,4 +78,20 @@ void arena_free(struct arena *a, enum mem_sub sub)
 void arena_wipe(struct arena *a, enum mem_sub sub)
 {
     release(a, sub, true);
+}
+
+void arena_reset(struct arena *a, enum mem_sub sub)
+{
+    struct arena_block *kept = a->blocks;
+
+    if (!kept || kept->size > KEPT_BLOCK_BYTES) {
+        arena_free(a, sub);
+        return;
+    }
+    a->blocks = kept->next;
+    arena_free(a, sub);
+    memset(kept->bytes, 0, kept->used);
+    kept->used = 0;
+    kept->next = NULL;
+    a->blocks = kept;
 }

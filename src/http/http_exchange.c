@@ -23,6 +23,14 @@ void http_exchange_respond(struct http_exchange *x, const struct http_response *
         x->transport->respond(x, r);
 }
 
+void http_exchange_take_request(struct http_exchange *x, struct http1_head *out_head, struct buf *out_body)
+{
+    *out_head = x->head;
+    *out_body = x->body;
+    x->head = (struct http1_head){0};
+    x->body = (struct buf){0};
+}
+
 void http_exchange_respond_text(struct http_exchange *x, uint16_t status, struct str text)
 {
     http_exchange_respond(

@@ -59,6 +59,10 @@ void http_exchange_respond_error(struct http_exchange *x, uint16_t status, struc
 /* Writes that JSON object and a line feed into at most `size` (at least 32) bytes; a longer text is cut. Returns the length. */
 size_t http_exchange_format_error(char *to, size_t size, struct str text);
 
+/* Takes the request's memory away from an exchange that is not answered yet, so that the views of the request are good as long as the
+ * caller keeps it: http1_head_free() and buf_free(MEM_HTTP). */
+void http_exchange_take_request(struct http_exchange *x, struct http1_head *out_head, struct buf *out_body);
+
 /* Whether the peer has gone. */
 static inline bool http_exchange_is_cancelled(const struct http_exchange *x)
 {

@@ -1,0 +1,245 @@
+#include "fanout/fanout_job.h"
+
+#include "base/check.h"
+#include "fanout/fanout_answer.h"
+#include "fanout/fanout_leg.h"
+
+/* POOLED_MAX jobs with their buffers stay for the next events. OVERHEAD_BYTES: of one that is kept after its answer, besides the data. */
+enum { POOLED_MAX = 128, OVERHEAD_BYTES = 2048, KEPT_PROBLEM_BYTES = 1024 };
+
+static void on_travel(struct mail *m)
+{
+    fanout_job_run(CONTAINER_OF(m, struct fanout_job, travel));
+}
+
+static void on_settle(struct mail *m)
+{
+    struct fanout_job *job = CONTAINER_OF(m, struct fanout_job, settle);
+
+    job->on_settled(job);
+}
+
+static void on_finish(struct mail *m)
+{
+    struct fanout_job *job = CONTAINER_OF(m, struct fanout_job, finish);
+
+    job->on_finished(job);
+}
+
+/* ---- the pool ---- */
+
+struct fanout_job *fanout_job_new(struct fanout_plane *origin)
+{
+    struct list *link = list_pop(&origin->idle_jobs);
+    struct fanout_job *job;
+
+    origin->n_jobs++;
+    if (link) {
+        origin->n_idle_jobs--;
+        return CONTAINER_OF(link, struct fanout_job, link);
+    }
+    job = mem_alloc_zero(MEM_FANOUT, sizeof *job);
+    job->origin = job->home = origin;
+    job->travel.on_mail = on_travel;
+    job->settle.on_mail = on_settle;
+    job->finish.on_mail = on_finish;
+    list_init(&job->legs);
+    return job;
+}
+
+static void job_delete(struct fanout_job *job)
+{
+    fanout_event_free(&job->event);
+    buf_free(&job->problem, MEM_FANOUT);
+    mem_free(MEM_FANOUT, job);
+}
+
+/* All but the buffers and what a job of this plane always has. */
+static void clear(struct fanout_job *job)
+{
+    fanout_event_clear(&job->event);
+    if (job->problem.cap > KEPT_PROBLEM_BYTES)
+        buf_free(&job->problem, MEM_FANOUT);
+    job->problem.head = job->problem.tail = 0;
+    job->home = job->origin;
+    job->view = job->home_view = NULL;
+    job->verdict = FANOUT_VERDICT_NONE;
+    job->is_early = job->is_ending = false;
+    atomic_store_explicit(&job->is_abandoned, false, memory_order_relaxed);
+    job->n_running = job->n_held = job->n_done = job->n_failed = 0;
+}
+
+void fanout_job_free(struct fanout_job *job)
+{
+    struct fanout_plane *origin = job->origin;
+
+    fanout_view_unref(job->view);
+    clear(job);
+    if (origin->n_idle_jobs == POOLED_MAX) {
+        job_delete(job);
+    } else {
+        list_push(origin->idle_jobs.next, &job->link); /* the one whose memory is warm is taken first */
+        origin->n_idle_jobs++;
+    }
+    fanout_plane_finish_job(origin);
+}
+
+void fanout_job_free_pool(struct fanout_plane *plane)
+{
+    struct list *link;
+
+    while ((link = list_pop(&plane->idle_jobs)))
+        job_delete(CONTAINER_OF(link, struct fanout_job, link));
+    plane->n_idle_jobs = 0;
+}
+
+/* ---- the answer and the end ---- */
+
+static uint64_t size_of(const struct fanout_job *job)
+{
+    return job->event.ce.data.n + OVERHEAD_BYTES;
+}
+
+/* The sender's answer may come before the end only while there is room for what is kept then; else it waits for the end. */
+static bool may_be_early(const struct fanout_job *job)
+{
+    const struct fanout_strand *strand = fanout_view_strand(job->home_view, job->channel);
+
+    return strand->owned_bytes + size_of(job) <= job->channel->max_queued_bytes;
+}
+
+/* How many subscriptions must be done for the event to be taken. */
+static uint32_t quorum_of(const struct fanout_job *job)
+{
+    const struct fanout_channel *channel = job->channel;
+
+    if (channel->ack == FANOUT_ACK_QUORUM)
+        return channel->quorum;
+    return channel->ack == FANOUT_ACK_FIRST && channel->n_subscriptions ? 1 : (uint32_t)channel->n_subscriptions;
+}
+
+static enum fanout_verdict judge(const struct fanout_job *job)
+{
+    bool is_taken = job->n_done >= quorum_of(job);
+
+    if (job->n_running == 0)
+        return is_taken ? FANOUT_VERDICT_TAKEN : job->is_ending ? FANOUT_VERDICT_ENDED : FANOUT_VERDICT_FAILED;
+    if (job->is_ending)
+        return FANOUT_VERDICT_NONE;
+    if (is_taken && may_be_early(job))
+        return FANOUT_VERDICT_TAKEN;
+    if (job->n_failed && job->channel->nack == FANOUT_NACK_FIRST && quorum_of(job) == job->channel->n_subscriptions &&
+        may_be_early(job))
+        return FANOUT_VERDICT_FAILED;
+    return FANOUT_VERDICT_NONE;
+}
+
+static void settle(struct fanout_job *job)
+{
+    job->is_early = job->n_running + job->n_held > 0;
+    if (job->is_early) {
+        fanout_view_strand(job->home_view, job->channel)->owned_bytes += size_of(job);
+        fanout_metrics_add(FANOUT_EVENTS_OWNED, 1);
+    }
+    if (job->verdict == FANOUT_VERDICT_FAILED)
+        fanout_answer_write_problem(job);
+    if (job->home == job->origin)
+        job->on_settled(job);
+    else
+        mailbox_post(&job->origin->worker->loop.mailbox, &job->settle);
+}
+
+static void finish(struct fanout_job *job)
+{
+    struct fanout_plane *home = job->home;
+
+    if (job->is_early) {
+        fanout_view_strand(job->home_view, job->channel)->owned_bytes -= size_of(job);
+        fanout_metrics_add(FANOUT_EVENTS_OWNED, (uint64_t)-1);
+    }
+    while (!list_is_empty(&job->legs))
+        fanout_leg_free(CONTAINER_OF(job->legs.next, struct fanout_leg, link));
+    list_remove(&job->link);
+    if (home != job->origin) {
+        fanout_view_unref(job->home_view);
+        mailbox_post(&job->origin->worker->loop.mailbox, &job->finish);
+    } else {
+        job->on_finished(job);
+    }
+}
+
+/* Something has changed. */
+static void check(struct fanout_job *job)
+{
+    if (!job->verdict) {
+        job->verdict = judge(job);
+        if (job->verdict)
+            settle(job);
+    }
+    if (job->n_running + job->n_held == 0)
+        finish(job);
+}
+
+void fanout_job_end_leg(struct fanout_job *job, bool is_well)
+{
+    job->n_running--;
+    if (is_well)
+        job->n_done++;
+    else
+        job->n_failed++;
+    check(job);
+}
+
+void fanout_job_drop_hold(struct fanout_job *job)
+{
+    job->n_held--;
+    check(job);
+}
+
+/* ---- the beginning ---- */
+
+void fanout_job_start(struct fanout_job *job)
+{
+    fanout_job_run(job);
+}
+
+void fanout_job_send(struct fanout_job *job, struct fanout_plane *home)
+{
+    job->home = home;
+    mailbox_post(&home->worker->loop.mailbox, &job->travel);
+}
+
+void fanout_job_run(struct fanout_job *job)
+{
+    struct fanout_plane *home = job->home;
+    const struct fanout_channel *channel = job->channel;
+
+    job->home_view = home == job->origin ? job->view : fanout_view_take(home, job->view->snapshot);
+    list_push(&home->jobs, &job->link);
+    job->n_running++; /* until all have begun */
+    job->is_ending = home->is_ending;
+    for (size_t i = 0; i < channel->n_subscriptions && !job->is_ending; i++) {
+        const struct fanout_subscription *s = &channel->subscriptions[i];
+
+        if (!s->filter || event_filter_matches(s->filter, &job->event.ce, &home->scratch)) {
+            fanout_leg_begin(job, s);
+            continue;
+        }
+        fanout_metrics_add(FANOUT_DELIVERIES_FILTERED, 1);
+        fanout_view_slot(job->home_view, channel, s)->lane->filtered++;
+        job->n_done++;
+    }
+    arena_free(&home->scratch, MEM_FANOUT);
+    job->n_running--;
+    check(job);
+}
+
+void fanout_job_abort(struct fanout_job *job)
+{
+    job->is_ending = true;
+    job->n_running++;
+    for (struct list *link = job->legs.next; link != &job->legs; link = link->next)
+        fanout_leg_abort(CONTAINER_OF(link, struct fanout_leg, link));
+    job->n_running--;
+    check(job);
+}
