@@ -10,7 +10,8 @@ enum { MAX_CONNECTIONS = 256, MAX_BODY_BYTES = 64 * 1024 };
 struct admin {
     struct http_server server;
     struct http_server_options options;
-    struct http_route routes[3];
+    struct http_route *routes;
+    size_t n_routes;
     struct admin_probes probes;
     struct scrape *scrape;
 };
@@ -58,7 +59,24 @@ static void on_closed(struct http_server *server)
     struct admin *a = CONTAINER_OF(server, struct admin, server);
 
     http_server_fini(server);
+    mem_free(MEM_HTTP, a->routes);
     mem_free(MEM_HTTP, a);
+}
+
+/* What every process has, then what this one has besides. */
+static void make_routes(struct admin *a)
+{
+    const struct http_route own[] = {
+        {.method = HTTP_METHOD_GET, .pattern = "/livez", .handler = on_livez},
+        {.method = HTTP_METHOD_GET, .pattern = "/readyz", .handler = on_readyz, .context = a},
+        {.method = HTTP_METHOD_GET, .pattern = "/metrics", .handler = on_metrics, .context = a},
+    };
+
+    a->n_routes = ARRAY_LEN(own) + a->probes.n_routes;
+    a->routes = mem_alloc(MEM_HTTP, a->n_routes * sizeof *a->routes);
+    memcpy(a->routes, own, sizeof own);
+    if (a->probes.n_routes)
+        memcpy(a->routes + ARRAY_LEN(own), a->probes.routes, a->probes.n_routes * sizeof *a->routes);
 }
 
 static err refuse(struct str address, err e, const struct errinfo *why, struct errinfo *ei)
@@ -81,11 +99,9 @@ err admin_open(struct loop *l, struct str address, const struct admin_probes *pr
     a = mem_alloc_zero(MEM_HTTP, sizeof *a);
     a->probes = *probes;
     a->scrape = scrape_new(l, probes->workers);
-    a->routes[0] = (struct http_route){.method = HTTP_METHOD_GET, .pattern = "/livez", .handler = on_livez};
-    a->routes[1] = (struct http_route){.method = HTTP_METHOD_GET, .pattern = "/readyz", .handler = on_readyz, .context = a};
-    a->routes[2] = (struct http_route){.method = HTTP_METHOD_GET, .pattern = "/metrics", .handler = on_metrics, .context = a};
+    make_routes(a);
     a->options = (struct http_server_options){.routes = a->routes,
-                                              .n_routes = ARRAY_LEN(a->routes),
+                                              .n_routes = a->n_routes,
                                               .limits = &limits,
                                               .metrics = &admin_metrics,
                                               .max_connections = MAX_CONNECTIONS};

@@ -1,5 +1,5 @@
 /* admin: the administration port: /metrics (Prometheus text), /livez and /readyz, GET and HEAD. Runs on any loop, in practice
- * on the main thread's. Later the management interface joins the same routes.
+ * on the main thread's. Other parts of the process bring further routes.
  *
  *   /livez   200 "ok" as long as the loop turns
  *   /readyz  200 "ok", 200 "degraded: kafka" (an orchestrator must not take devices away because Kafka is), 503 "starting",
@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
+#include "http/http_route.h"
 #include "loop/loop.h"
 
 struct workers;
@@ -20,6 +21,8 @@ enum admin_readiness { ADMIN_STARTING, ADMIN_READY, ADMIN_DEGRADED_KAFKA, ADMIN_
 struct admin_probes {
     enum admin_readiness (*readiness)(void *context); /* on the loop's thread, must not block */
     void *context;
+    const struct http_route *routes; /* further ones, which are copied; tried after those above */
+    size_t n_routes;
     struct workers *workers; /* whose metrics are to balance (scrape.h); they run as long as the port is open. NULL: none */
 };
 
