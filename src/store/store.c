@@ -91,6 +91,34 @@ static err open_environment(struct store *s, enum store_durability durability, s
     return code ? fail(s, code, ei) : E_OK;
 }
 
+static err open_file(struct store *s, enum store_durability durability, struct errinfo *ei)
+{
+    err e = store_file_examine(s->path, ei);
+
+    if (e == E_OK)
+        e = open_environment(s, durability, ei);
+    s->is_open = e == E_OK;
+    return e;
+}
+
+/* Begins with nothing, where that is allowed; what was wrong is kept for whoever asks. */
+static err replace_file(struct store *s, struct errinfo *ei)
+{
+    err e;
+
+    s->damage = mem_copy_text(MEM_STORE, ei->text, strlen(ei->text));
+    if (s->env)
+        mdb_env_close(s->env);
+    s->env = NULL;
+    e = store_file_erase(s->path, ei);
+    return e == E_OK ? open_file(s, STORE_REBUILDABLE, ei) : e;
+}
+
+const char *store_damage(const struct store *s)
+{
+    return s->damage;
+}
+
 err store_open(const struct store_options *options, struct store **out_store, struct errinfo *ei)
 {
     struct store *s;
@@ -103,11 +131,9 @@ err store_open(const struct store_options *options, struct store **out_store, st
     s->max_bytes = options->max_bytes ? options->max_bytes : STORE_DEFAULT_MAX_BYTES;
     e = lock_directory(s, ei);
     if (e == E_OK)
-        e = store_file_examine(s->path, ei);
-    if (e == E_OK) {
-        e = open_environment(s, options->durability, ei);
-        s->is_open = e == E_OK;
-    }
+        e = open_file(s, options->durability, ei);
+    if (e == E_PROTO && options->durability == STORE_REBUILDABLE)
+        e = replace_file(s, ei);
     if (e != E_OK) {
         store_close(s);
         return e;
@@ -128,6 +154,7 @@ void store_close(struct store *s)
         store_file_note_end(s->path);
     if (s->lock_fd > 0)
         close(s->lock_fd);
+    mem_free(MEM_STORE, s->damage);
     mem_free(MEM_STORE, s->path);
     mem_free(MEM_STORE, s);
 }

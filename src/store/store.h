@@ -1,14 +1,14 @@
 /* store: what lies on the local disk: keys and values in LMDB, one environment a data directory, several named databases in it.
- * Changes are transactions: all or nothing, and on the disk when store_commit() returns, whatever ends the process then. Readers
- * see the moment at which they began, without a lock and without a copy, on any thread.
+ * Changes are transactions: all or nothing, and on the disk when store_commit() returns, whatever ends the process then.
+ * Readers see the moment at which they began, without a lock and without a copy, on any thread.
  *
- * A directory belongs to one process at a time. Its file grows up to a bound and never shrinks; space of removed values is used again
- * once no reader is older. After an end that was not orderly the whole file is examined before LMDB maps it, so that a truncated
- * or foreign file is an error and not a crash.
+ * A directory belongs to one process at a time. Its file grows up to a bound and never shrinks; space of removed values is used
+ * again once no reader is older. After an end that was not orderly the whole file is examined before LMDB maps it, so that a
+ * truncated or foreign file is an error and not a crash.
  *
- * Threads: store_open(), store_close() and store_db_open() belong to one thread, before and after the others. Write transactions exclude each other: the
- * second store_begin() waits, so whoever writes does so on a thread that may wait. A transaction belongs to its thread; a reader to
- * one thread at a time. */
+ * Threads: store_open(), store_close() and store_db_open() belong to one thread, before and after the others. Write
+ * transactions exclude each other: the second store_begin() waits, so whoever writes does so on a thread that may wait. A
+ * transaction belongs to its thread; a reader to one thread at a time. */
 #pragma once
 
 #include <stdbool.h>
@@ -28,7 +28,8 @@ enum {
 
 enum store_durability {
     STORE_DURABLE, /* what was committed survives a power failure */
-    /* The last commits may be undone by a power failure, in order, never by the end of the process: for what can be made anew. Half the cost. */
+    /* For what can be made anew. The last commits may be undone by a power failure, in order, never by the end of the
+     * process; and a damaged file is replaced by an empty one. Half the cost. */
     STORE_REBUILDABLE,
 };
 
@@ -40,9 +41,13 @@ struct store_options {
 
 #define STORE_DEFAULT_MAX_BYTES (UINT64_C(16) << 30)
 
-/* Opens a directory. With the reason in `ei`: E_BUSY: a process has it open (this one included); E_PROTO: the file in it is damaged, or not
- * LMDB's; E_IO: the system refuses. Blocks on the disk; after an end that was not orderly for as long as reading the file takes. */
+/* Opens a directory. With the reason in `ei`: E_BUSY: a process has it open (this one included); E_PROTO: the file in it is
+ * damaged, or not LMDB's; E_IO: the system refuses. Blocks on the disk; after an end that was not orderly for as long as
+ * reading the file takes. */
 MUST_USE err store_open(const struct store_options *options, struct store **out_store, struct errinfo *ei);
+
+/* What was wrong with the file that was replaced when the store was opened; NULL: it was in order. */
+const char *store_damage(const struct store *s);
 
 /* Ends orderly. No transaction, reader or cursor may be open. NULL is a no-op. */
 void store_close(struct store *s);
@@ -72,8 +77,8 @@ struct store_txn {
 /* Begins to write. Waits for the writer before. E_IO. */
 MUST_USE err store_begin(struct store *s, struct store_txn *txn);
 
-/* Ends a write. What failed within it fails here again, and then nothing of it has happened: E_LIMIT: the file is full up to its bound;
- * E_PROTO: the file is damaged; E_IO. The text for people is in `ei` (may be NULL). */
+/* Ends a write. What failed within it fails here again, and then nothing of it has happened: E_LIMIT: the file is full up to
+ * its bound; E_PROTO: the file is damaged; E_IO. The text for people is in `ei` (may be NULL). */
 MUST_USE err store_commit(struct store_txn *txn, struct errinfo *ei);
 
 /* Undoes a write. None is a no-op. */
@@ -85,7 +90,8 @@ MUST_USE err store_reader_open(struct store *s, struct store_txn *txn);
 /* Goes on to the present. E_IO: the store is broken; nothing is found then. */
 MUST_USE err store_reader_renew(struct store_txn *txn);
 
-/* Lets go of the moment until it is renewed: an old reader keeps space from being used again. Nothing may be read in between. */
+/* Lets go of the moment until it is renewed: an old reader keeps space from being used again. Nothing may be read in
+ * between. */
 void store_reader_rest(struct store_txn *txn);
 void store_reader_close(struct store_txn *txn);
 
@@ -102,7 +108,8 @@ MUST_USE err store_clear(struct store_txn *txn, struct store_db db);
 /* How many keys a database has. */
 uint64_t store_count(struct store_txn *txn, struct store_db db);
 
-/* Walks a database in the order of the keys' bytes. The views are good until the transaction ends or writes. All-zero is closed. */
+/* Walks a database in the order of the keys' bytes. The views are good until the transaction ends or writes. All-zero is
+ * closed. */
 struct store_cursor {
     void *lmdb;
     struct store_txn *txn;

@@ -1,5 +1,5 @@
-/* store_pages: reads a file of LMDB 0.9 as a stranger's: its pages form trees, every page that can be reached lies within the file, and what
- * its nodes point to lies within the page. A pure function; any thread. */
+/* store_pages: reads a file of LMDB 0.9 as a stranger's: its pages form trees, every page that can be reached lies within
+ * the file, and what its nodes point to lies within the page. A pure function; any thread. */
 #pragma once
 
 #include "base/str.h"

@@ -14,4 +14,5 @@ struct store {
     MDB_env *env;
     int lock_fd; /* held while the directory is ours */
     bool is_open;
+    char *damage; /* of the file that was replaced */
 };

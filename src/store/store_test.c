@@ -412,6 +412,26 @@ static void test_a_file_written_over_is_refused_or_harmless(void **state)
     free(bytes);
 }
 
+static void test_what_can_be_made_anew_begins_with_nothing_when_it_is_damaged(void **state)
+{
+    struct fixture *f = *state;
+    const struct store_options options = {.path = f->path, .durability = STORE_REBUILDABLE};
+    struct str file = closed_file(f);
+    struct errinfo ei = {0};
+
+    replace_file(f, (struct str){file.p, file.n / 2});
+    assert_int_equal(store_open(&options, &f->s, &ei), E_OK);
+    assert_non_null(strstr(store_damage(f->s), "is damaged: "));
+    assert_int_equal(store_db_open(f->s, "things", &f->db, &ei), E_OK);
+    fill(f, 0, 10, 10);
+    store_close(f->s);
+    assert_int_equal(store_open(&options, &f->s, &ei), E_OK);
+    assert_null(store_damage(f->s));
+    assert_int_equal(store_db_open(f->s, "things", &f->db, &ei), E_OK);
+    assert_int_equal(count(f), 10);
+    free((char *)(uintptr_t)file.p);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -427,6 +447,7 @@ int main(void)
         TEST(test_a_writer_killed_at_any_point_loses_nothing_it_had_committed),
         TEST(test_a_file_cut_off_anywhere_is_refused),
         TEST(test_a_file_written_over_is_refused_or_harmless),
+        TEST(test_what_can_be_made_anew_begins_with_nothing_when_it_is_damaged),
     };
 
     return cmocka_run_group_tests_name("store", tests, NULL, NULL);
