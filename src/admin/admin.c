@@ -116,6 +116,11 @@ err admin_open(struct loop *l, struct str address, const struct admin_probes *pr
     return E_OK;
 }
 
+void admin_use_tls(struct admin *a, struct tls *tls)
+{
+    http_server_use_tls(&a->server, tls);
+}
+
 void admin_name(const struct admin *a, char *text, size_t size)
 {
     listener_name(&a->server.listener, text, size);

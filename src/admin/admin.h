@@ -33,6 +33,10 @@ struct admin;
 MUST_USE err admin_open(struct loop *l, struct str address, const struct admin_probes *probes, struct admin **out_admin,
                         struct errinfo *ei);
 
+/* New connections have this TLS from now on; NULL: none. A reference is taken. */
+struct tls;
+void admin_use_tls(struct admin *a, struct tls *tls);
+
 /* The address it is bound to, as "127.0.0.1:8081", into `text`. */
 void admin_name(const struct admin *a, char *text, size_t size);
 

@@ -432,7 +432,8 @@ static const struct stream_ops ops = {.on_data = on_data, .on_drain = on_drain, 
 err http_conn_open(struct http_server *srv, int fd)
 {
     struct http_conn *c = mem_alloc_zero(MEM_HTTP, sizeof *c);
-    err e = stream_open(&c->stream, srv->loop, fd, &ops);
+    err e =
+        srv->tls ? stream_open_tls(&c->stream, srv->loop, fd, &ops, srv->tls) : stream_open(&c->stream, srv->loop, fd, &ops);
 
     if (e != E_OK) {
         mem_free(MEM_HTTP, c);

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "http/http_conn.h"
 #include "http/http_pool.h"
+#include "loop/tls.h"
 
 /* How old the Date of a response may be; its unit is a second. */
 enum { DATE_MAX_AGE_MS = 500 };
@@ -87,6 +88,14 @@ err http_server_listen(struct http_server *srv, const struct sockaddr_storage *a
     return e == E_OK ? http_server_start(srv, ei) : e;
 }
 
+void http_server_use_tls(struct http_server *srv, struct tls *tls)
+{
+    struct tls *before = srv->tls;
+
+    srv->tls = tls ? tls_ref(tls) : NULL;
+    tls_unref(before);
+}
+
 err http_server_adopt(struct http_server *srv, int fd)
 {
     const struct http_metrics *m = srv->options->metrics;
@@ -163,5 +172,6 @@ void http_server_fini(struct http_server *srv)
     ASSERT(srv->n_conns == 0 && srv->n_exchanges == 0);
     listener_close(&srv->listener);
     wheel_stop(&srv->drain_timer);
+    tls_unref(srv->tls);
     http_pool_free(srv);
 }

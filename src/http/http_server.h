@@ -35,6 +35,7 @@ struct http_server {
     struct loop *loop;
     const struct http_server_options *options;
     struct listener listener;
+    struct tls *tls; /* of new connections; NULL: none */
     struct list conns;
     struct list exchanges; /* held by handlers, cancelled ones too */
     struct list pool;      /* exchanges to use again */
@@ -59,6 +60,10 @@ MUST_USE err http_server_listen(struct http_server *srv, const struct sockaddr_s
 MUST_USE err http_server_bind(struct http_server *srv, const struct sockaddr_storage *address, socklen_t size, bool is_shared,
                               struct errinfo *ei);
 MUST_USE err http_server_start(struct http_server *srv, struct errinfo *ei);
+
+/* New connections have this TLS from now on; NULL: none, which is how a server begins. A reference is taken. */
+struct tls;
+void http_server_use_tls(struct http_server *srv, struct tls *tls);
 
 /* Takes over a connected, non-blocking descriptor. E_LIMIT past max_connections or while draining, E_IO when epoll refuses;
  * the descriptor is closed then. */

@@ -6,6 +6,7 @@
 #include "config/config_doc.h"
 #include "main/kafka_options.h"
 #include "main/rule_options.h"
+#include "main/tls_options.h"
 #include "main/to_mqtt_options.h"
 
 static void print_loop(void *context, const char *text)
@@ -25,6 +26,16 @@ static void warn_of_loops(const struct config *config, const char *file, const s
     to_mqtt_rules_unref(back);
 }
 
+static err check_tls(const struct config *config, const char *file, struct config_errors *errors)
+{
+    struct generation_tls tls;
+    err e = tls_options_make(config, file, NULL, &tls, errors);
+
+    if (e == E_OK)
+        generation_free_tls(&tls);
+    return e;
+}
+
 static err load(const struct cli *cli, struct config_errors *errors)
 {
     struct rule_table *rules = NULL;
@@ -37,6 +48,8 @@ static err load(const struct cli *cli, struct config_errors *errors)
     if (e == E_OK)
         warn_of_loops(config, cli_source_name(cli), rules, errors);
     rule_table_unref(rules);
+    if (e == E_OK && !cli->skips_secrets) /* on another machine the files need not be there */
+        e = check_tls(config, cli_source_name(cli), errors);
     if (e != E_OK) {
         config_unref(config);
         return e;

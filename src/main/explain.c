@@ -249,7 +249,7 @@ static err check(const struct config *config, const struct explain_request *q, u
 {
     if (q->listener >= config->listener_count)
         return errinfo_set(ei, E_INVAL, "there is no listener %zu", q->listener);
-    if (!config->listeners[q->listener].mqtt.host.n)
+    if (!config_listener_mqtt(&config->listeners[q->listener]))
         return errinfo_set(ei, E_INVAL, "listener %zu does not serve MQTT", q->listener);
     if (q->qos > 2)
         return errinfo_set(ei, E_INVAL, "QoS is 0, 1 or 2");

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "obs/metrics.h"
 #include "obs/process_metrics.h"
+#include "obs/tls_metrics.h"
 
 enum {
     WORKER_MAILBOX_BYTES = 32 << 20, /* messages on their way to one worker; past it publishers wait */
@@ -67,6 +68,7 @@ err process_init_workers(struct workers *ws, const struct config *config, struct
     if (e != E_OK)
         return e;
     process_metrics_register();
+    tls_metrics_register();
     process_metrics_register_loop(main_loop, "main");
     for (unsigned i = 0; i < ws->n; i++) {
         char name[LOOP_NAME_BYTES];

@@ -7,9 +7,11 @@
 #include "base/log.h"
 #include "config/config_diff.h"
 #include "core/rule_table.h"
+#include "core/to_mqtt_rule.h"
 #include "main/rule_limits.h"
 #include "main/rule_options.h"
 #include "main/server.h"
+#include "main/tls_options.h"
 #include "main/to_mqtt_options.h"
 #include "obs/metrics.h"
 
@@ -44,6 +46,11 @@ static double read_success(void *context)
     return ((struct reload *)context)->was_good;
 }
 
+static double read_not_after(void *context)
+{
+    return (double)tls_options_not_after(&(*((struct reload *)context)->holds)->tls);
+}
+
 static struct metric states[] = {
     {.name = "millrace_config_generation",
      .help = "Which configuration holds: 1 at the start, one more with each reload that was applied",
@@ -57,12 +64,18 @@ static struct metric states[] = {
      .help = "0: the file was not taken over when it was last read; the log says why",
      .kind = METRIC_GAUGE,
      .read = read_success},
+    {.name = "millrace_tls_certificate_expiry_timestamp_seconds",
+     .help = "When the first of the certificates shown to clients is over, in seconds since 1970; 0: there is none",
+     .kind = METRIC_GAUGE,
+     .read = read_not_after},
 };
 
 /* --- reading --- */
 
-err reload_load(const struct cli *cli, uint64_t number, struct generation **out_generation, struct config_errors *errors)
+err reload_load(const struct cli *cli, uint64_t number, const struct generation *before, struct generation **out_generation,
+                struct config_errors *errors)
 {
+    struct generation_tls tls = {0};
     struct rule_table *rules = NULL;
     struct to_mqtt_rules *to_mqtt = NULL;
     struct config *config = NULL;
@@ -72,13 +85,17 @@ err reload_load(const struct cli *cli, uint64_t number, struct generation **out_
         e = rule_options_make(config, cli_source_name(cli), &rules, errors); /* finds what is wrong with the others, too */
     if (e == E_OK)
         e = to_mqtt_options_make(config, cli_source_name(cli), &to_mqtt, errors);
+    if (e == E_OK)
+        e = tls_options_make(config, cli_source_name(cli), before ? before->tls.tickets : NULL, &tls, errors);
     if (e != E_OK) {
+        to_mqtt_rules_unref(to_mqtt);
         rule_table_unref(rules);
         config_unref(config);
         return e;
     }
     *out_generation = generation_new(number, config, rules);
     (*out_generation)->to_mqtt = to_mqtt;
+    (*out_generation)->tls = tls;
     return E_OK;
 }
 
@@ -142,6 +159,9 @@ static void on_in_use(struct mail *m)
              F_INT("tenants", r->s->now->config->tenant_count), F_INT("rules", r->s->now->config->to_kafka_count),
              F_INT("rules_to_mqtt", r->s->now->config->to_mqtt_count));
     reload_apply_log_levels(r->s->now->config);
+    if (r->s->admin)
+        admin_use_tls(r->s->admin, r->s->now->tls.admin);
+    tls_watch_use(&r->tls_watch, r->s->now->config, cli_source_name(r->cli));
     note(r, APPLIED);
     if (r->is_wanted)
         reload_ask(r);
@@ -245,28 +265,31 @@ static void consider(struct reload *r, struct generation *found)
 {
     struct config_diff diff;
     struct errinfo ei = {0};
+    bool is_changed;
 
     config_diff_make(r->s->now->config, found->config, &diff);
+    is_changed = diff.n_changes > 0 || !tls_options_is_same(&r->s->now->tls, &found->tls);
     if (!is_reloadable(r, found, &diff)) {
         generation_unref(found);
         note(r, REFUSED);
         return;
     }
-    if (diff.n_changes > 0 && server_feed_prepare(r->s, found, &ei) != E_OK) {
+    if (is_changed && server_feed_prepare(r->s, found, &ei) != E_OK) {
         LOG_ERROR(LOG_CONFIG, "reload.consumer", F_TEXT("why", ei.text));
         generation_unref(found);
         note(r, FAILED);
         return;
     }
     supersede(r);
-    if (diff.n_changes == 0) {
+    if (!is_changed) {
         generation_unref(found);
         LOG_INFO(LOG_CONFIG, "reload.unchanged", F_INT("generation", r->s->now->number));
         note(r, UNCHANGED);
         return;
     }
     LOG_INFO(LOG_CONFIG, "reload", F_INT("generation", found->number), F_INT("changes", diff.n_changes),
-             F_TEXT("first", diff.first.path), F_INT("line", diff.first.line));
+             F_TEXT("first", diff.n_changes ? diff.first.path : "certificates, keys or lists of TLS"),
+             F_INT("line", diff.first.line));
     server_feed_warn_of_loops(found);
     r->next = found;
     prepare(r);
@@ -277,7 +300,7 @@ static void start(struct reload *r)
     static struct config_errors errors; /* larger than a stack frame should be */
     struct generation *found;
 
-    if (reload_load(r->cli, r->s->now->number + 1, &found, &errors) == E_OK) {
+    if (reload_load(r->cli, r->s->now->number + 1, r->s->now, &found, &errors) == E_OK) {
         consider(r, found);
         return;
     }
@@ -290,6 +313,12 @@ static void start(struct reload *r)
 static void on_change(struct file_watch *fw)
 {
     reload_ask(CONTAINER_OF(fw, struct reload, watch));
+}
+
+static void on_tls_change(struct tls_watch *tw)
+{
+    LOG_INFO(LOG_CONFIG, "reload.tls_files_changed");
+    reload_ask(CONTAINER_OF(tw, struct reload, tls_watch));
 }
 
 void reload_init(struct reload *r, struct server *s, const struct cli *cli, const struct file_watch_stamp *before)
@@ -313,6 +342,7 @@ void reload_init(struct reload *r, struct server *s, const struct cli *cli, cons
     if (before->inode &&
         file_watch_open(&r->watch, &s->loop, cli->config_file, FILE_WATCH_SETTLE_MS, before, on_change, &ei) != E_OK)
         LOG_WARN(LOG_CONFIG, "reload.watch", F_TEXT("why", ei.text));
+    tls_watch_open(&r->tls_watch, &s->loop, s->now->config, cli_source_name(cli), on_tls_change);
 }
 
 void reload_begin(struct reload *r)
@@ -333,6 +363,7 @@ void reload_end(struct reload *r)
 {
     r->is_ready = false;
     file_watch_close(&r->watch);
+    tls_watch_close(&r->tls_watch);
 }
 
 void reload_fini(struct reload *r)
@@ -340,6 +371,7 @@ void reload_fini(struct reload *r)
     struct server_topics *topics;
 
     file_watch_close(&r->watch);
+    tls_watch_close(&r->tls_watch);
     while ((topics = r->asked)) {
         r->asked = topics->next;
         server_kafka_free_topics(topics);

@@ -1,6 +1,6 @@
 /* reload: from a changed configuration to the next generation, or to log lines that say why not.
  *
- *   SIGHUP, or the file changed --> read, check, compare with what holds
+ *   SIGHUP, or the file or one that TLS is made of changed --> read, check, compare with what holds
  *       invalid                          --> nothing changes; every error is logged with file and line
  *       an option that needs a restart   --> nothing changes; each such option is logged with file and line
  *       no difference                    --> nothing to do
@@ -15,6 +15,7 @@
 #include "loop/file_watch.h"
 #include "main/cli.h"
 #include "main/server_kafka.h"
+#include "main/tls_watch.h"
 
 struct generation;
 struct server;
@@ -23,6 +24,7 @@ struct reload {
     struct server *s;
     const struct cli *cli;
     struct file_watch watch;
+    struct tls_watch tls_watch;
     struct server_topics *asked;     /* requests that Kafka has not answered, the newest first */
     struct server_topics *awaited;   /* the one that `next` waits for */
     struct generation *next;         /* waits for topics, or for the workers */
@@ -35,10 +37,11 @@ struct reload {
     bool was_good;    /* the last reload */
 };
 
-/* Reads the configuration that the command line asks for, rules included: generation `number`. The caller owns one reference to
- * `*out_generation`, written only on success. E_*: everything that is wrong is in `errors`. Blocks on the disk. */
-MUST_USE err reload_load(const struct cli *cli, uint64_t number, struct generation **out_generation,
-                         struct config_errors *errors);
+/* Reads the configuration that the command line asks for, rules and certificates included: generation `number`, the one after `before`
+ * (NULL: the first). The caller owns one reference to `*out_generation`, written only on success. E_*: everything that is wrong is in
+ * `errors`. Blocks on the disk. */
+MUST_USE err reload_load(const struct cli *cli, uint64_t number, const struct generation *before,
+                         struct generation **out_generation, struct config_errors *errors);
 
 /* Sets the level of each part of the program. */
 void reload_apply_log_levels(const struct config *config);

@@ -44,7 +44,7 @@ int serve_run(const struct cli *cli)
 
     if (cli->config_file)
         start.stamp = file_watch_stamp(cli->config_file);
-    if (reload_load(cli, 1, &start.first, &errors) != E_OK) {
+    if (reload_load(cli, 1, NULL, &start.first, &errors) != E_OK) {
         cli_print_errors(stderr, &errors);
         return 1;
     }

@@ -41,14 +41,14 @@ static void print_ready(struct server *s)
 
     printf("millrace ready");
     for (size_t i = 0; i < config->listener_count; i++)
-        if (config->listeners[i].mqtt.host.n) {
+        if (config_listener_mqtt(&config->listeners[i])) {
             mqtt_adapter_name(s->mqtt, i, address, sizeof address);
-            printf(" mqtt=%s", address);
+            printf(" %s=%s", config_listener_has_tls(&config->listeners[i]) ? "mqtts" : "mqtt", address);
         }
     for (size_t i = 0; i < config->listener_count; i++)
-        if (config->listeners[i].http.host.n) {
+        if (config_listener_http(&config->listeners[i])) {
             http_adapter_name(s->http, i, address, sizeof address);
-            printf(" http=%s", address);
+            printf(" %s=%s", config_listener_has_tls(&config->listeners[i]) ? "https" : "http", address);
         }
     if (s->admin) {
         admin_name(s->admin, address, sizeof address);
@@ -199,6 +199,8 @@ static err open_adapters(struct server *s, struct errinfo *ei)
         e = http_adapter_open(&http_settings, &s->http, ei);
     if (e == E_OK && s->now->config->admin_listen.host.n)
         e = admin_open(&s->loop, s->now->config->admin_listen.text, &probes, &s->admin, ei);
+    if (e == E_OK && s->admin)
+        admin_use_tls(s->admin, s->now->tls.admin);
     return e;
 }
 

@@ -8,14 +8,15 @@
 static err bind_listener(struct http_adapter *a, size_t index, struct errinfo *ei)
 {
     const struct config_listener *config = &http_edge_config(&a->edges[0])->listeners[index];
+    const struct config_address *where = config_listener_http(config);
     struct sockaddr_storage address;
     socklen_t size;
     struct errinfo why = {0};
     err e;
 
-    if (!config->http.host.n)
+    if (!where)
         return E_OK; /* another adapter's */
-    e = listener_parse(config->http.text, &address, &size, &why);
+    e = listener_parse(where->text, &address, &size, &why);
     for (unsigned i = 0; i < a->n_edges && e == E_OK; i++) {
         struct http_server *server = &a->edges[i].listeners[index].server;
 
@@ -26,7 +27,7 @@ static err bind_listener(struct http_adapter *a, size_t index, struct errinfo *e
     if (e == E_OK)
         return E_OK;
     return errinfo_set(ei, e, "cannot listen for HTTP on %.*s (%.*s; --http HOST:PORT sets another address): %s",
-                       STR_ARG(config->http.text), STR_ARG(config->id), why.text);
+                       STR_ARG(where->text), STR_ARG(config->id), why.text);
 }
 
 err http_adapter_open(const struct http_adapter_settings *settings, struct http_adapter **out_adapter, struct errinfo *ei)

@@ -47,6 +47,13 @@ static void on_start(struct mail *m)
         mailbox_post(a->started_home, a->started);
 }
 
+static void use_tls(struct http_edge *edge)
+{
+    for (size_t i = 0; i < edge->n_listeners; i++)
+        if (edge->listeners[i].is_http)
+            http_server_use_tls(&edge->listeners[i].server, generation_listener_tls(edge->generation, i));
+}
+
 static void on_reload(struct mail *m)
 {
     struct http_edge *edge = CONTAINER_OF(m, struct http_edge, reload);
@@ -55,6 +62,7 @@ static void on_reload(struct mail *m)
     generation_unref(edge->generation); /* principals keep the registry that they need */
     edge->generation = edge->next_generation;
     edge->next_generation = NULL;
+    use_tls(edge);
     if (atomic_fetch_sub(&a->n_unreloaded, 1) == 1)
         mailbox_post(a->reloaded_home, a->reloaded);
 }
@@ -110,7 +118,7 @@ static void init_listener(struct http_edge *edge, size_t index)
 
     listener->edge = edge;
     listener->index = index;
-    listener->is_http = http_edge_config(edge)->listeners[index].http.host.n > 0;
+    listener->is_http = config_listener_http(&http_edge_config(edge)->listeners[index]) != NULL;
     if (!listener->is_http)
         return;
     edge->n_open++;
@@ -138,6 +146,7 @@ void http_edge_init(struct http_edge *edge, struct http_adapter *a, struct worke
     edge->listeners = mem_alloc_zero(MEM_ADAPTER, (edge->n_listeners + 1) * sizeof *edge->listeners);
     for (size_t i = 0; i < edge->n_listeners; i++)
         init_listener(edge, i);
+    use_tls(edge);
 }
 
 void http_edge_close(struct http_edge *edge)

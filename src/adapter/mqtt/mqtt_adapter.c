@@ -23,14 +23,15 @@ static void on_accept(struct listener *ln, int fd)
 static err bind_listener(struct mqtt_adapter *a, size_t index, struct errinfo *ei)
 {
     const struct config_listener *config = &mqtt_config(&a->workers[0])->listeners[index];
+    const struct config_address *where = config_listener_mqtt(config);
     struct sockaddr_storage address;
     socklen_t size;
     struct errinfo why = {0};
     err e;
 
-    if (!config->mqtt.host.n)
+    if (!where)
         return E_OK; /* another adapter's */
-    e = listener_parse(config->mqtt.text, &address, &size, &why);
+    e = listener_parse(where->text, &address, &size, &why);
     for (unsigned i = 0; i < a->n_workers && e == E_OK; i++) {
         struct mqtt_worker *mw = &a->workers[i];
         struct listener *ln = &mw->listeners[index].listener;
@@ -42,7 +43,7 @@ static err bind_listener(struct mqtt_adapter *a, size_t index, struct errinfo *e
     }
     if (e == E_OK)
         return E_OK;
-    return errinfo_set(ei, e, "cannot listen for MQTT on %.*s (%.*s): %s", STR_ARG(config->mqtt.text), STR_ARG(config->id),
+    return errinfo_set(ei, e, "cannot listen for MQTT on %.*s (%.*s): %s", STR_ARG(where->text), STR_ARG(config->id),
                        why.text);
 }
 

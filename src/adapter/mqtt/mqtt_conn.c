@@ -231,9 +231,12 @@ static void conn_failed(struct mqtt_conn *c)
 
 void mqtt_conn_accept(struct mqtt_worker *mw, uint8_t listener, int fd)
 {
+    struct tls *tls = generation_listener_tls(mw->generation, listener);
     struct mqtt_conn *c = conn_new(mw, listener);
+    struct loop *l = &mw->worker->loop;
+    err e = tls ? stream_open_tls(&c->stream, l, fd, &stream_ops, tls) : stream_open(&c->stream, l, fd, &stream_ops);
 
-    if (stream_open(&c->stream, &mw->worker->loop, fd, &stream_ops) != E_OK) {
+    if (e != E_OK) {
         conn_failed(c);
         return;
     }

@@ -102,7 +102,7 @@ static void on_start(struct mail *m)
     struct mqtt_adapter *a = mw->adapter;
 
     for (size_t i = 0; i < mqtt_config(mw)->listener_count; i++)
-        ASSERT(mw->is_draining || !mqtt_config(mw)->listeners[i].mqtt.host.n ||
+        ASSERT(mw->is_draining || !config_listener_mqtt(&mqtt_config(mw)->listeners[i]) ||
                listener_start(&mw->listeners[i].listener, NULL) == E_OK);
     if (atomic_fetch_sub(&a->n_unstarted, 1) == 1)
         mailbox_post(a->started_home, a->started);

@@ -1,0 +1,248 @@
+#include "main/tls_options.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/check.h"
+#include "config/report.h"
+#include "config/secret.h"
+#include "loop/tls.h"
+#include "loop/tls_tickets.h"
+#include "obs/tls_metrics.h"
+
+static const char *const mqtt_protocols[] = {"mqtt", "x-amzn-mqtt-ca",
+                                             NULL}; /* the second is what devices made for AWS ask for */
+static const char *const http_protocols[] = {"h2", "http/1.1", NULL};
+static const char *const client_protocols[] = {"http/1.1", NULL};
+
+/* What the parts have in common while they are made. */
+struct maker {
+    const struct config *config;
+    const char *file;
+    struct arena arena; /* of paths */
+    struct config_errors *errors;
+    struct generation_tls made;
+    bool is_bad;
+};
+
+#define FAIL(m, line, ...) ((m)->is_bad = true, report_error((m)->errors, (m)->file, (line), __VA_ARGS__))
+
+/* --- paths --- */
+
+/* Relative to the folder of the configuration's file. */
+static const char *path_beside(struct arena *a, const char *file, struct str path)
+{
+    const char *slash = file ? strrchr(file, '/') : NULL;
+    int folder = slash && path.n && path.p[0] != '/' ? (int)(slash - file) + 1 : 0;
+    char text[PATH_MAX];
+    int n = snprintf(text, sizeof text, "%.*s%.*s", folder, file ? file : "", STR_ARG(path));
+
+    return arena_copy(a, MEM_CONFIG, (struct str){text, n < PATH_MAX ? (size_t)n : PATH_MAX - 1}).p;
+}
+
+static const char **paths_of(struct arena *a, const char *file, const struct config_strings *strings)
+{
+    const char **paths = arena_alloc(a, MEM_CONFIG, (strings->count + 1) * sizeof *paths);
+
+    for (size_t i = 0; i < strings->count; i++)
+        paths[i] = path_beside(a, file, strings->items[i]);
+    return paths;
+}
+
+/* Without any the keys are in the files of the certificates. */
+static const char **key_paths_of(struct arena *a, const char *file, const struct config_strings *certs,
+                                 const struct config_strings *keys)
+{
+    const char **paths = arena_alloc(a, MEM_CONFIG, (certs->count + 1) * sizeof *paths);
+
+    for (size_t i = 0; i < keys->count && i < certs->count; i++)
+        paths[i] = path_beside(a, file, keys->items[i]);
+    return paths;
+}
+
+/* --- servers --- */
+
+static err load_tickets(struct maker *m, struct str path, struct tls_tickets **out_tickets, struct errinfo *ei)
+{
+    const char *full = path_beside(&m->arena, m->file, path);
+    struct str text;
+    char name[PATH_MAX + 8];
+    struct errinfo why = {0};
+    err e;
+
+    snprintf(name, sizeof name, "file:%s", full);
+    e = secret_read(&m->arena, str_from(name), NULL, &text, &why);
+    if (e == E_OK)
+        e = tls_tickets_parse(text, out_tickets, &why);
+    return e == E_OK ? e : errinfo_set(ei, e, "%s: %s", full, why.text);
+}
+
+static enum tls_client_auth client_auth_of(const struct config_tls *tls)
+{
+    static const enum tls_client_auth table[] = {
+        [CONFIG_CLIENT_AUTH_NONE] = TLS_CLIENT_NONE,
+        [CONFIG_CLIENT_AUTH_OPTIONAL] = TLS_CLIENT_OPTIONAL,
+        [CONFIG_CLIENT_AUTH_REQUIRED] = TLS_CLIENT_REQUIRED,
+    };
+
+    if (tls->client_auth == CONFIG_CLIENT_AUTH_AUTO)
+        return tls->client_ca.count ? TLS_CLIENT_OPTIONAL : TLS_CLIENT_NONE;
+    return table[tls->client_auth];
+}
+
+static struct tls *make_server(struct maker *m, const struct config_tls *tls, const char *const *protocols, struct str id,
+                               unsigned line)
+{
+    const struct config_limits *limits = &m->config->limits;
+    struct tls_options options = {
+        .cert_files = paths_of(&m->arena, m->file, &tls->cert),
+        .key_files = key_paths_of(&m->arena, m->file, &tls->cert, &tls->key),
+        .n_certs = tls->cert.count,
+        .ca_files = paths_of(&m->arena, m->file, &tls->client_ca),
+        .n_cas = tls->client_ca.count,
+        .crl_files = paths_of(&m->arena, m->file, &tls->crl),
+        .n_crls = tls->crl.count,
+        .min_version = tls->min_version == CONFIG_TLS_1_3 ? TLS_1_3 : TLS_1_2,
+        .client_auth = client_auth_of(tls),
+        .alpn = protocols,
+        .handshake_timeout_ms = (uint32_t)limits->tls_handshake_timeout_ms,
+        .max_handshakes = (unsigned)limits->tls_handshakes,
+        .stats = tls_metrics_server(),
+    };
+    struct tls_tickets *own = NULL;
+    struct errinfo ei = {0};
+    struct tls *made = NULL;
+    err e = E_OK;
+
+    if (tls->ticket_keys.n)
+        e = load_tickets(m, tls->ticket_keys, &own, &ei);
+    options.tickets = own ? own : m->made.tickets;
+    if (e == E_OK)
+        e = tls_new_server(&options, &made, &ei);
+    if (e != E_OK)
+        FAIL(m, line, "%.*s.tls: %s", STR_ARG(id), ei.text);
+    tls_tickets_unref(own);
+    return made;
+}
+
+static void make_listeners(struct maker *m)
+{
+    const struct config *config = m->config;
+
+    m->made.n_listeners = config->listener_count;
+    m->made.listeners = mem_alloc_zero(MEM_REGISTRY, (config->listener_count + 1) * sizeof *m->made.listeners);
+    for (size_t i = 0; i < config->listener_count; i++) {
+        const struct config_listener *listener = &config->listeners[i];
+
+        if (config_listener_has_tls(listener))
+            m->made.listeners[i] = make_server(m, &listener->tls, listener->mqtts.host.n ? mqtt_protocols : http_protocols,
+                                               listener->id, listener->line);
+    }
+}
+
+/* --- the client --- */
+
+static void make_client(struct maker *m)
+{
+    const struct config *config = m->config;
+    struct tls_options options = {
+        .cert_files = paths_of(&m->arena, m->file, &config->https_cert),
+        .key_files = key_paths_of(&m->arena, m->file, &config->https_cert, &config->https_key),
+        .n_certs = config->https_cert.count,
+        .ca_files = paths_of(&m->arena, m->file, &config->https_ca),
+        .n_cas = config->https_ca.count,
+        .alpn = client_protocols,
+        .handshake_timeout_ms = (uint32_t)config->limits.tls_handshake_timeout_ms,
+        .stats = tls_metrics_client(),
+    };
+    struct errinfo ei = {0};
+
+    if (tls_new_client(&options, &m->made.client, &ei) != E_OK)
+        FAIL(m, 0, "https_client: %s", ei.text);
+}
+
+err tls_options_make(const struct config *config, const char *file, struct tls_tickets *tickets, struct generation_tls *out_tls,
+                     struct config_errors *errors)
+{
+    struct maker m = {.config = config, .file = file, .errors = errors};
+
+    m.made.tickets = tickets ? tls_tickets_ref(tickets) : tls_tickets_new();
+    make_listeners(&m);
+    if (config->admin_listen.host.n && config->admin_tls.cert.count)
+        m.made.admin = make_server(&m, &config->admin_tls, http_protocols, STR("admin"), 0);
+    make_client(&m);
+    arena_wipe(&m.arena, MEM_CONFIG); /* ticket keys */
+    if (m.is_bad) {
+        generation_free_tls(&m.made);
+        return E_INVAL;
+    }
+    *out_tls = m.made;
+    return E_OK;
+}
+
+bool tls_options_is_same(const struct generation_tls *a, const struct generation_tls *b)
+{
+    bool is_same = a->n_listeners == b->n_listeners && tls_is_same(a->admin, b->admin) && tls_is_same(a->client, b->client);
+
+    for (size_t i = 0; is_same && i < a->n_listeners; i++)
+        is_same = tls_is_same(a->listeners[i], b->listeners[i]);
+    return is_same;
+}
+
+/* --- files --- */
+
+static void list(const struct config_strings *strings, const char *file, void (*each)(void *context, const char *path),
+                 void *context)
+{
+    struct arena a = {0};
+
+    for (size_t i = 0; i < strings->count; i++)
+        each(context, path_beside(&a, file, strings->items[i]));
+    arena_free(&a, MEM_CONFIG);
+}
+
+static void list_tls(const struct config_tls *tls, const char *file, void (*each)(void *context, const char *path),
+                     void *context)
+{
+    struct str keys = tls->ticket_keys;
+    struct config_strings tickets = {.items = &keys, .count = keys.n > 0};
+
+    list(&tls->cert, file, each, context);
+    list(&tls->key, file, each, context);
+    list(&tls->client_ca, file, each, context);
+    list(&tls->crl, file, each, context);
+    list(&tickets, file, each, context);
+}
+
+void tls_options_list_files(const struct config *config, const char *file, void (*each)(void *context, const char *path),
+                            void *context)
+{
+    for (size_t i = 0; i < config->listener_count; i++)
+        if (config_listener_has_tls(&config->listeners[i]))
+            list_tls(&config->listeners[i].tls, file, each, context);
+    if (config->admin_tls.cert.count)
+        list_tls(&config->admin_tls, file, each, context);
+    list(&config->https_ca, file, each, context);
+    list(&config->https_cert, file, each, context);
+    list(&config->https_key, file, each, context);
+}
+
+static void note_end(const struct tls *tls, int64_t *first)
+{
+    int64_t end = tls ? tls_not_after(tls) : 0;
+
+    if (end && (*first == 0 || end < *first))
+        *first = end;
+}
+
+int64_t tls_options_not_after(const struct generation_tls *set)
+{
+    int64_t first = 0;
+
+    for (size_t i = 0; i < set->n_listeners; i++)
+        note_end(set->listeners[i], &first);
+    note_end(set->admin, &first);
+    return first;
+}
