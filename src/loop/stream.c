@@ -238,10 +238,15 @@ static void on_io(struct io *io, uint32_t events)
 /* Tells the peer, if all before it has left, that nothing more comes. */
 static void end_output(struct stream *s)
 {
+    struct str rest;
+
     if (!s->tls || s->is_blocked || stream_pending(s) > 0)
         return;
     tls_conn_end(s->tls);
-    (void)send_all(s, &s->tls->out); /* or it does not get it */
+    rest = buf_str(&s->tls->out);
+    if (rest.n)
+        (void)send(s->io.fd, rest.p, rest.n, MSG_NOSIGNAL); /* a peer that does not take it has gone */
+    tls_conn_note_sent(s->tls);
 }
 
 static void finish_close(struct stream *s)
@@ -368,10 +373,10 @@ err stream_connect(struct stream *s, struct loop *l, const struct sockaddr *addr
 }
 
 err stream_connect_tls(struct stream *s, struct loop *l, const struct sockaddr *address, unsigned address_bytes,
-                       const struct stream_ops *ops, struct tls *tls, const char *server_name)
+                       const struct stream_ops *ops, struct tls *tls, const struct tls_server *server)
 {
     struct tls_conn *tc;
-    err e = tls_conn_new(tls, server_name, &tc);
+    err e = tls_conn_new(tls, server, &tc);
 
     if (e == E_OK)
         e = stream_connect(s, l, address, address_bytes, ops);

@@ -70,10 +70,9 @@ struct sockaddr;
 MUST_USE err stream_connect(struct stream *s, struct loop *l, const struct sockaddr *address, unsigned address_bytes,
                             const struct stream_ops *ops);
 
-/* The same with TLS, to a server that must have a certificate for `server_name`, a host's name or address. s->is_connecting is set
- * until TCP is connected. E_NOMEM as well. */
+/* The same with TLS. s->is_connecting is set until TCP is connected. E_NOMEM as well. */
 MUST_USE err stream_connect_tls(struct stream *s, struct loop *l, const struct sockaddr *address, unsigned address_bytes,
-                                const struct stream_ops *ops, struct tls *tls, const char *server_name);
+                                const struct stream_ops *ops, struct tls *tls, const struct tls_server *server);
 
 /* As stream_open(), for a stream that comes from another thread: with what was read there and not yet used, what was not yet
  * written, and its TLS. All is taken over. on_data runs for what was read at the end of the turn, without waiting for the

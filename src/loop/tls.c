@@ -167,8 +167,6 @@ static err set_protocol(struct tls *tls, const struct tls_options *options, stru
         return no_memory(ei);
     if (tls->is_server)
         tls_server_set_callbacks(tls, context);
-    else if (tls->alpn_bytes && SSL_CTX_set_alpn_protos(context, tls->alpn, tls->alpn_bytes) != 0)
-        return no_memory(ei);
     return E_OK;
 }
 

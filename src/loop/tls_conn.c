@@ -138,19 +138,31 @@ static enum tls_failure failure_of(const struct tls_conn *tc, unsigned long erro
 /* --- life --- */
 
 /* Its certificate must be for this name (RFC 6125), and it is told the name unless it is an address (RFC 6066 section 3). */
-static bool set_server(SSL *ssl, const char *name)
+static bool set_server_name(SSL *ssl, const char *name)
 {
     unsigned char address[sizeof(struct in6_addr)];
     X509_VERIFY_PARAM *param = SSL_get0_param(ssl);
 
-    SSL_set_connect_state(ssl);
     if (inet_pton(AF_INET, name, address) == 1 || inet_pton(AF_INET6, name, address) == 1)
         return X509_VERIFY_PARAM_set1_ip_asc(param, name) == 1;
     X509_VERIFY_PARAM_set_hostflags(param, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
     return X509_VERIFY_PARAM_set1_host(param, name, 0) == 1 && SSL_set_tlsext_host_name(ssl, name) == 1;
 }
 
-static bool set_up(struct tls_conn *tc, const char *server_name)
+static bool set_server(SSL *ssl, const struct tls_server *server)
+{
+    unsigned char alpn[256];
+    size_t n = server->alpn ? strlen(server->alpn) : 0;
+
+    SSL_set_connect_state(ssl);
+    ASSERT(n < sizeof alpn);
+    alpn[0] = (unsigned char)n;
+    if (n)
+        memcpy(alpn + 1, server->alpn, n);
+    return set_server_name(ssl, server->name) && (n == 0 || SSL_set_alpn_protos(ssl, alpn, (unsigned)n + 1) == 0);
+}
+
+static bool set_up(struct tls_conn *tc, const struct tls_server *server)
 {
     BIO *bio = BIO_new(tc->tls->bio);
 
@@ -163,12 +175,12 @@ static bool set_up(struct tls_conn *tc, const char *server_name)
     BIO_set_init(bio, 1);
     SSL_set_bio(tc->ssl, bio, bio);
     if (!tc->tls->is_server)
-        return set_server(tc->ssl, server_name);
+        return set_server(tc->ssl, server);
     SSL_set_accept_state(tc->ssl);
     return true;
 }
 
-err tls_conn_new(struct tls *tls, const char *server_name, struct tls_conn **out_conn)
+err tls_conn_new(struct tls *tls, const struct tls_server *server, struct tls_conn **out_conn)
 {
     struct tls_stats *stats = tls->stats;
     struct tls_conn *tc;
@@ -181,7 +193,7 @@ err tls_conn_new(struct tls *tls, const char *server_name, struct tls_conn **out
     tc->tls = tls_ref(tls);
     atomic_fetch_add_explicit(&stats->open, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&stats->shaking, 1, memory_order_relaxed);
-    if (set_up(tc, server_name)) {
+    if (set_up(tc, server)) {
         *out_conn = tc;
         return E_OK;
     }

@@ -42,9 +42,14 @@ enum tls_step {
     TLS_STEP_FAILED, /* `out` may hold an alert that says why */
 };
 
-/* A new connection. A client names the server: the certificate must be for this name or address. E_LIMIT: too many handshakes are
- * under way (counted). E_NOMEM. */
-MUST_USE err tls_conn_new(struct tls *tls, const char *server_name, struct tls_conn **out_conn);
+/* What a client knows of the server. */
+struct tls_server {
+    const char *name; /* the certificate must be for this host's name or address */
+    const char *alpn; /* the protocol that will be spoken; NULL: nothing is said */
+};
+
+/* A new connection, of a client if a server is given. E_LIMIT: too many handshakes are under way (counted). E_NOMEM. */
+MUST_USE err tls_conn_new(struct tls *tls, const struct tls_server *server, struct tls_conn **out_conn);
 
 /* NULL is a no-op. A handshake that is not done is counted as failed: `why` of tls_conn_give_up(), else the peer has gone. */
 void tls_conn_free(struct tls_conn *tc);

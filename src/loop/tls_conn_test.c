@@ -73,7 +73,6 @@ static struct tls *make_client(const struct setup *setup)
         .ca_files = &ca,
         .n_cas = 1,
         .min_version = setup->client_min,
-        .alpn = (const char *const[]){"http/1.1", NULL},
         .handshake_timeout_ms = 1000,
         .stats = &client_stats,
     };
@@ -120,7 +119,9 @@ static void begin(struct tls *server_tls, struct tls *client_tls, const char *na
     n_server_got = n_client_got = 0;
     server_step = client_step = TLS_STEP_MORE;
     assert_int_equal(tls_conn_new(server_tls, NULL, &server), E_OK);
-    assert_int_equal(tls_conn_new(client_tls, name ? name : "server.example", &client), E_OK);
+    assert_int_equal(
+        tls_conn_new(client_tls, &(struct tls_server){.name = name ? name : "server.example", .alpn = "http/1.1"}, &client),
+        E_OK);
     if (session)
         assert_int_equal(SSL_set_session(client->ssl, session), 1);
     assert_int_equal(tls_conn_receive(client, (struct str){0}, client_got, PLAIN_BYTES, &n), TLS_STEP_MORE);
@@ -440,7 +441,7 @@ static struct tls *make_returning_client(const struct setup *setup, int max_vers
     struct tls_conn *tc;
     SSL_CTX *context;
 
-    assert_int_equal(tls_conn_new(tls, "server.example", &tc), E_OK);
+    assert_int_equal(tls_conn_new(tls, &(struct tls_server){.name = "server.example"}, &tc), E_OK);
     context = SSL_get_SSL_CTX(tc->ssl);
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
     SSL_CTX_sess_set_new_cb(context, keep_session);

@@ -15,7 +15,6 @@
 static const char *const mqtt_protocols[] = {"mqtt", "x-amzn-mqtt-ca",
                                              NULL}; /* the second is what devices made for AWS ask for */
 static const char *const http_protocols[] = {"h2", "http/1.1", NULL};
-static const char *const client_protocols[] = {"http/1.1", NULL};
 
 /* What the parts have in common while they are made. */
 struct maker {
@@ -153,7 +152,6 @@ static void make_client(struct maker *m)
         .n_certs = config->https_cert.count,
         .ca_files = paths_of(&m->arena, m->file, &config->https_ca),
         .n_cas = config->https_ca.count,
-        .alpn = client_protocols,
         .handshake_timeout_ms = (uint32_t)config->limits.tls_handshake_timeout_ms,
         .stats = tls_metrics_client(),
     };
