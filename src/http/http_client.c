@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/siphash.h"
+#include "http/http2_client_conn.h"
 #include "http/http_client_private.h"
 #include "proto/http1/http1_encoder.h"
 
@@ -20,11 +21,12 @@ struct key {
     struct str host;
     uint64_t pool;
     uint16_t port;
+    bool is_http2;
 };
 
 static uint64_t hash_of(const struct key *key)
 {
-    uint64_t number = key->pool << 16 ^ key->pool >> 48 ^ key->port;
+    uint64_t number = key->pool << 16 ^ key->pool >> 48 ^ key->port ^ (key->is_http2 ? UINT64_MAX : 0);
 
     return siphash_pair(key->host, (struct str){(const char *)&number, sizeof number});
 }
@@ -34,7 +36,7 @@ static bool is_for(const void *entry, const void *key)
     const struct http_client_endpoint *ep = entry;
     const struct key *wanted = key;
 
-    return ep->port == wanted->port && ep->pool == wanted->pool &&
+    return ep->port == wanted->port && ep->pool == wanted->pool && ep->is_http2 == wanted->is_http2 &&
            str_equal((struct str){ep->host, ep->host_bytes}, wanted->host);
 }
 
@@ -70,6 +72,7 @@ static struct http_client_endpoint *endpoint_for(struct http_client *cl, const s
     ep->task.run = run;
     ep->pool = key->pool;
     ep->port = key->port;
+    ep->is_http2 = key->is_http2;
     ep->host_bytes = key->host.n;
     memcpy(ep->host, key->host.p, key->host.n);
     list_init(&ep->waiting);
@@ -128,6 +131,7 @@ static void rest(struct http_call *call)
     metric_add(http_client_metrics_of(call->endpoint)->in_flight, (uint64_t)-1);
     call->endpoint = NULL;
     call->conn = NULL;
+    call->stream = NULL;
 }
 
 void http_client_finish(struct http_call *call, err result, enum http_client_failure failure,
@@ -147,12 +151,20 @@ void http_client_finish(struct http_call *call, err result, enum http_client_fai
     call->on_done(call);
 }
 
+/* Its connection, if it has one, is to do without it. */
+static void leave_conn(struct http_call *call, bool is_late)
+{
+    if (call->conn)
+        (void)http_client_conn_drop(call->conn); /* it is this call */
+    else if (call->stream)
+        http2_client_conn_give_up(call->stream, is_late);
+}
+
 static void on_timeout(struct timer *t)
 {
     struct http_call *call = CONTAINER_OF(t, struct http_call, timer);
 
-    if (call->conn)
-        (void)http_client_conn_drop(call->conn); /* it is this call */
+    leave_conn(call, true);
     http_client_finish(call, E_TIMEOUT, HTTP_CLIENT_FAILED_TIMEOUT, NULL, (struct str){0});
 }
 
@@ -219,10 +231,19 @@ static void ask(struct http_client_endpoint *ep)
 
 /* ---- connections for calls ---- */
 
+/* The newest: the oldest may be closed for idleness. */
+static void use_idle(struct http_client_endpoint *ep, struct http_call *call)
+{
+    if (ep->is_http2)
+        http2_client_conn_use(ep->idle.prev, call);
+    else
+        http_client_conn_use(ep->idle.prev, call);
+}
+
 static void open_for(struct http_client_endpoint *ep, struct http_call *call)
 {
     for (; call->n_tried < ep->n_addresses; call->n_tried++)
-        if (http_client_conn_open(ep, call) == E_OK)
+        if ((ep->is_http2 ? http2_client_conn_open(ep, call) : http_client_conn_open(ep, call)) == E_OK)
             return;
     http_client_finish(call, E_IO, HTTP_CLIENT_FAILED_CONNECT, NULL, (struct str){0});
 }
@@ -233,12 +254,14 @@ static void run(struct task *t)
     struct http_client_endpoint *ep = CONTAINER_OF(t, struct http_client_endpoint, task);
     struct http_client *cl = ep->client;
 
+    if (ep->is_http2)
+        http2_client_conn_settle_all(ep);
     while (!list_is_empty(&ep->waiting)) {
         struct http_call *call = CONTAINER_OF(ep->waiting.next, struct http_call, link);
 
         if (!list_is_empty(&ep->idle)) {
             leave_queue(call);
-            http_client_conn_use(ep->idle.prev, call); /* the newest: the oldest may be closed for idleness */
+            use_idle(ep, call);
             continue;
         }
         if (ep->n_conns >= or_default(cl->options->max_connections, MAX_CONNECTIONS))
@@ -253,8 +276,19 @@ static void run(struct task *t)
     if (ep->n_conns || ep->query || loop_is_deferred(t))
         return;
     ASSERT(
-        map_remove(&cl->endpoints, hash_of(&(struct key){{ep->host, ep->host_bytes}, .pool = ep->pool, .port = ep->port}), ep));
+        map_remove(&cl->endpoints, hash_of(&(struct key){{ep->host, ep->host_bytes}, ep->pool, ep->port, ep->is_http2}), ep));
     free_endpoint(ep);
+}
+
+void http_client_connect_elsewhere(struct http_client_endpoint *ep, struct http_call *call)
+{
+    if (++call->n_tried < ep->n_addresses) {
+        http_client_wait_first(call);
+        return;
+    }
+    if (!ep->is_numeric)
+        ep->n_addresses = 0; /* perhaps it has moved */
+    http_client_finish(call, E_IO, HTTP_CLIENT_FAILED_CONNECT, NULL, (struct str){0});
 }
 
 void http_client_wait_first(struct http_call *call)
@@ -262,6 +296,7 @@ void http_client_wait_first(struct http_call *call)
     struct http_client_endpoint *ep = call->endpoint;
 
     call->conn = NULL;
+    call->stream = NULL;
     list_push(ep->waiting.next, &call->link); /* before the first one */
     ep->n_waiting++;
     http_client_wake(ep);
@@ -304,7 +339,7 @@ static err write_head(struct http_client *cl, struct http_call *call, const stru
 static void start(struct http_client_endpoint *ep, struct http_call *call)
 {
     if (list_is_empty(&ep->waiting) && !list_is_empty(&ep->idle)) {
-        http_client_conn_use(ep->idle.prev, call); /* the newest: the oldest may be closed for idleness */
+        use_idle(ep, call);
         return;
     }
     list_push(&ep->waiting, &call->link);
@@ -314,7 +349,7 @@ static void start(struct http_client_endpoint *ep, struct http_call *call)
 
 err http_client_send(struct http_client *cl, struct http_call *call, const struct http_client_request *request)
 {
-    const struct key key = {request->url->host, request->pool, request->url->port};
+    const struct key key = {request->url->host, request->pool, request->url->port, request->is_http2};
     struct http_client_endpoint *ep;
     err e = cl->is_closed ? E_CLOSED : write_head(cl, call, request);
 
@@ -329,6 +364,7 @@ err http_client_send(struct http_client *cl, struct http_call *call, const struc
     }
     call->endpoint = ep;
     call->conn = NULL;
+    call->stream = NULL;
     call->payload = request->body;
     call->max_response_bytes = request->max_response_bytes;
     call->method = (uint8_t)request->method;
@@ -348,8 +384,7 @@ void http_client_cancel(struct http_call *call)
 
     if (!ep)
         return;
-    if (call->conn)
-        (void)http_client_conn_drop(call->conn); /* it is this call */
+    leave_conn(call, false);
     metric_add(&http_client_metrics_of(ep)->failures[HTTP_CLIENT_FAILED_CANCELLED], 1);
     rest(call);
     http_client_wake(ep);
@@ -357,6 +392,8 @@ void http_client_cancel(struct http_call *call)
 
 static void close_endpoint(struct http_client_endpoint *ep)
 {
+    if (ep->is_http2)
+        http2_client_conn_drop_all(ep);
     while (!list_is_empty(&ep->idle))
         (void)http_client_conn_drop_link(ep->idle.next); /* it has no call */
     while (!list_is_empty(&ep->busy)) {

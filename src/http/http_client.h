@@ -1,9 +1,10 @@
-/* http_client: HTTP/1.1 requests from a loop: connections kept for use again and bounded for each server, one request at a time on
- * each, names resolved off the loop's thread, time limits for everything.
+/* http_client: HTTP requests from a loop: connections kept for use again and bounded for each server, names resolved off the loop's
+ * thread, time limits for everything. HTTP/1.1 has one request at a time on a connection, HTTP/2 as many as the server allows.
  *
  * A call is answered exactly once by on_done, never inside http_client_send(); unless it is cancelled. A request is sent a second
  * time only when a connection that had served others was closed before any byte of the response: the server had given it up
- * before it saw the request, or died with it, so whatever must not happen twice needs a key of its own.
+ * before it saw the request, or died with it, so whatever must not happen twice needs a key of its own. (HTTP/2: also when the server
+ * says that it has not looked at the request.)
  *
  * One thread: that of the loop. */
 #pragma once
@@ -19,6 +20,7 @@
 #include "loop/loop.h"
 #include "proto/http1/http1_response.h"
 
+struct http2_client_stream;
 struct http_client_conn;
 struct http_client_endpoint;
 struct resolver;
@@ -58,6 +60,7 @@ struct http_client_request {
     struct str body;
     uint32_t timeout_ms;         /* for all of it, waiting included; not 0 */
     uint64_t max_response_bytes; /* of the body; 0: that of the options' limits */
+    bool is_http2;               /* HTTP/2 with prior knowledge, else HTTP/1.1 */
     uint64_t pool;               /* requests of different pools never share a connection, nor wait for one another */
 };
 
@@ -74,7 +77,8 @@ struct http_call {
     struct list link;
     struct timer timer;
     struct http_client_endpoint *endpoint; /* NULL: at rest */
-    struct http_client_conn *conn;
+    struct http_client_conn *conn;         /* HTTP/1: that has it */
+    struct http2_client_stream *stream;    /* HTTP/2 */
     struct buf head;
     struct str payload;
     uint64_t max_response_bytes;

@@ -198,18 +198,6 @@ static void send_request(struct stream *s)
     }
 }
 
-/* Nobody answers at this address: the next one, if there is one. */
-static void connect_elsewhere(struct http_client_endpoint *ep, struct http_call *call)
-{
-    if (++call->n_tried < ep->n_addresses) {
-        http_client_wait_first(call);
-        return;
-    }
-    if (!ep->is_numeric)
-        ep->n_addresses = 0; /* perhaps it has moved */
-    http_client_finish(call, E_IO, HTTP_CLIENT_FAILED_CONNECT, NULL, (struct str){0});
-}
-
 /* Other connections that had been idle are as old as this one: the second try is to have a new one. */
 static void retry(struct http_client_endpoint *ep, struct http_call *call)
 {
@@ -224,7 +212,7 @@ static void end_call(struct http_client_conn *c, struct http_call *call, err why
 {
     call->conn = NULL;
     if (c->stream.is_connecting)
-        connect_elsewhere(c->endpoint, call);
+        http_client_connect_elsewhere(c->endpoint, call);
     else if (why == E_CLOSED && !c->stream.is_reset && http1_response_ends_with_connection(&c->parser))
         http_client_finish(call, E_OK, 0, &c->response, buf_str(&c->body));
     else if (why != E_NOMEM && c->has_served && !c->has_bytes && !call->is_retried)

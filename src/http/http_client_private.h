@@ -1,4 +1,4 @@
-/* http_client_private: what http_client.c and http_client_conn.c share. Internal to http/; one thread. */
+/* http_client_private: what http_client.c and the connections of both versions, http_client_conn.c and http2_client_conn.c, share. Internal to http/; one thread. */
 #pragma once
 
 #include <netinet/in.h>
@@ -17,12 +17,13 @@ struct http_client_query {
 struct http_client_endpoint {
     struct http_client *client;
     struct task task; /* gives waiting calls connections */
-    struct list waiting, idle, busy;
+    struct list waiting;
+    struct list idle, busy; /* connections; HTTP/2: idle ones may have calls, and take more */
     unsigned n_waiting, n_conns;
     struct http_client_query *query;
     uint64_t resolved_ms;
     unsigned n_addresses;
-    bool is_numeric;
+    bool is_numeric, is_http2;
     struct sockaddr_storage addresses[RESOLVER_ADDRESSES];
     uint64_t pool;
     uint16_t port;
@@ -44,6 +45,11 @@ void http_client_wait_first(struct http_call *call);
 
 /* Something has changed: waiting calls are looked at, at the end of the turn. */
 void http_client_wake(struct http_client_endpoint *ep);
+
+/* Nobody answers at the address that the call has tried: the next one, if there is one. */
+void http_client_connect_elsewhere(struct http_client_endpoint *ep, struct http_call *call);
+
+/* ---- HTTP/1 ---- */
 
 /* Connects for this call. E_IO: the system refuses the address right away. */
 MUST_USE err http_client_conn_open(struct http_client_endpoint *ep, struct http_call *call);
