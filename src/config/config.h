@@ -158,6 +158,17 @@ struct config_tenant {
     size_t device_count;
 };
 
+enum config_role { CONFIG_ROLE_READ, CONFIG_ROLE_WRITE };
+
+/* Who may use the management interface. */
+struct config_admin_user {
+    struct str id; /* the name */
+    unsigned line;
+    struct str password, token;    /* secrets; at least one is given */
+    int role;                      /* enum config_role */
+    struct config_strings tenants; /* none: all */
+};
+
 /* A server that rewrites messages before they go to Kafka (adapter/mqtt/mqtt_mapper.h). */
 struct config_mapper {
     struct str id; /* its name */
@@ -282,8 +293,14 @@ struct config {
     struct config_kafka kafka;
     struct config_listener *listeners;
     size_t listener_count;
-    struct config_address admin_listen;          /* empty host: no administration port */
-    struct config_tls admin_tls;                 /* without a certificate: it has none */
+    struct config_address admin_listen; /* empty host: no administration port */
+    struct config_tls admin_tls;        /* without a certificate: it has none */
+    bool is_managed;                    /* the administration port has the management interface */
+    struct config_admin_user *admin_users;
+    size_t admin_user_count;
+    struct str audit_topic;                      /* of changes to the registry; empty: none */
+    uint64_t bcrypt_cost;                        /* of passwords that are hashed here */
+    uint64_t bcrypt_max_cost;                    /* of hashes that clients bring */
     struct config_strings https_ca;              /* whom we trust where we are the client; none: whom the system does */
     struct config_strings https_cert, https_key; /* of ours, for servers that ask for one */
     struct str data_dir;

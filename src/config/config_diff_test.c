@@ -130,7 +130,8 @@ static void the_table_says_what_can_be_reloaded(void **state)
         struct config_diff diff;
 
         if (others[o->type] && !strpbrk(o->path, "*[")) {
-            snprintf(setting, sizeof setting, "%s=%s", o->path, others[o->type]);
+            snprintf(setting, sizeof setting, "%s=%s", o->path,
+                     o->type == OPTION_NUMBER && o->max < 77 ? "5" : others[o->type]);
             if (config_load(&source, &after, &errors) != E_OK)
                 fail_msg("%s: %s", setting, errors.items[0].text);
             config_diff_make(before, after, &diff);

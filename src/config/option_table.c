@@ -15,6 +15,7 @@
 #define IN_RULE(member)     .offset = offsetof(struct config_to_kafka, member)
 #define IN_ACTION(member)   .offset = offsetof(struct config_rule_action, member)
 #define IN_TO_MQTT(member)  .offset = offsetof(struct config_to_mqtt, member)
+#define IN_USER(member)     .offset = offsetof(struct config_admin_user, member)
 #define IN_MAPPER(member)   .offset = offsetof(struct config_mapper, member)
 #define RANGE(least, most)  .min = (least), .max = (most)
 
@@ -33,6 +34,7 @@ ASSERT_LIST(struct config, tenants, tenant_count);
 ASSERT_LIST(struct config_tenant, adapters, adapter_count);
 ASSERT_LIST(struct config_tenant, devices, device_count);
 ASSERT_LIST(struct config, mappers, mapper_count);
+ASSERT_LIST(struct config, admin_users, admin_user_count);
 ASSERT_LIST(struct config, to_kafka, to_kafka_count);
 ASSERT_LIST(struct config_to_kafka, actions, action_count);
 ASSERT_LIST(struct config, to_mqtt, to_mqtt_count);
@@ -43,6 +45,7 @@ ASSERT_ELEMENT(struct config_adapter);
 ASSERT_ELEMENT(struct config_tenant);
 ASSERT_ELEMENT(struct config_device);
 ASSERT_ELEMENT(struct config_mapper);
+ASSERT_ELEMENT(struct config_admin_user);
 ASSERT_ELEMENT(struct config_to_kafka);
 ASSERT_ELEMENT(struct config_rule_action);
 ASSERT_ELEMENT(struct config_to_mqtt);
@@ -50,6 +53,8 @@ ASSERT_ELEMENT(struct config_to_mqtt);
 static const char *const log_level_choices[] = {
     [LOG_LEVEL_ERROR] = "error", [LOG_LEVEL_WARN] = "warn", [LOG_LEVEL_INFO] = "info", [LOG_LEVEL_DEBUG] = "debug", NULL,
 };
+
+static const char *const role_choices[] = {[CONFIG_ROLE_READ] = "read", [CONFIG_ROLE_WRITE] = "write", NULL};
 
 static const char *const begin_choices[] = {[CONFIG_BEGIN_LATEST] = "latest", [CONFIG_BEGIN_EARLIEST] = "earliest", NULL};
 
@@ -187,13 +192,79 @@ const struct option option_table[] = {
          "its "
          "own should be all that reaches such a listener."},
 
-    {.path = "admin", .type = OPTION_SECTION, .help = "The port for operators: /metrics, /livez and /readyz."},
+    {.path = "admin",
+     .type = OPTION_SECTION,
+     .help = "The port for operators: /metrics, /livez, /readyz and the management interface."},
     {.path = "admin.listen",
      .type = OPTION_ADDRESS,
      .initial = "127.0.0.1:8081",
      IN_CONFIG(admin_listen),
-     .help = "Where it listens. It asks for no password: keep it off public networks. An empty text (\"\") switches it off."},
+     .help = "Where it listens. Only the management interface asks for a password: keep it off public networks. An empty text "
+             "(\"\") switches it off."},
     TLS_OPTIONS("admin.tls", offsetof(struct config, admin_tls)),
+    {.path = "admin.management",
+     .type = OPTION_BOOL,
+     .initial = "true",
+     IN_CONFIG(is_managed),
+     .help = "Whether tenants, devices and credentials can be managed there, below /v1; see REGISTRY.md."},
+    {.path = "admin.users.*",
+     .type = OPTION_MAP,
+     .flags = OPTION_RELOADABLE,
+     .element_bytes = sizeof(struct config_admin_user),
+     RANGE(0, 1000),
+     .characters = OPTION_DEVICE,
+     IN_CONFIG(admin_users),
+     .help = "Who may use the management interface, by name. Without any, everybody may who reaches it, which is allowed on "
+             "loopback only."},
+    {.path = "admin.users.*.password",
+     .type = OPTION_TEXT,
+     .flags = OPTION_RELOADABLE | OPTION_SECRET,
+     RANGE(8, 1024),
+     IN_USER(password),
+     .help = "With the name, for Basic authentication."},
+    {.path = "admin.users.*.token",
+     .type = OPTION_TEXT,
+     .flags = OPTION_RELOADABLE | OPTION_SECRET,
+     RANGE(16, 1024),
+     IN_USER(token),
+     .help = "For Bearer authentication: Authorization: Bearer TOKEN."},
+    {.path = "admin.users.*.role",
+     .type = OPTION_CHOICE,
+     .flags = OPTION_RELOADABLE,
+     .initial = "read",
+     .choices = role_choices,
+     IN_USER(role),
+     .help = "Whether the user may change things, or only read."},
+    {.path = "admin.users.*.tenants",
+     .type = OPTION_STRINGS,
+     .flags = OPTION_RELOADABLE,
+     RANGE(1, 200),
+     .characters = OPTION_TOPIC,
+     IN_USER(tenants),
+     .help = "The tenants that concern the user; the default is all. Whoever has some can neither search among all nor make "
+             "new ones "
+             "of another name."},
+    {.path = "admin.audit_topic",
+     .type = OPTION_TEXT,
+     RANGE(0, 249),
+     .characters = OPTION_TOPIC,
+     IN_CONFIG(audit_topic),
+     .help =
+         "The Kafka topic that gets a record of every change made by the management interface: who, what, when. The default is "
+         "none."},
+    {.path = "registry", .type = OPTION_SECTION, .help = "Tenants, devices and credentials that are managed; see REGISTRY.md."},
+    {.path = "registry.bcrypt_cost",
+     .type = OPTION_NUMBER,
+     .initial = "10",
+     RANGE(4, 16),
+     IN_CONFIG(bcrypt_cost),
+     .help = "Passwords are hashed with 2 to the power of that many rounds."},
+    {.path = "registry.bcrypt_max_cost",
+     .type = OPTION_NUMBER,
+     .initial = "10",
+     RANGE(4, 16),
+     IN_CONFIG(bcrypt_max_cost),
+     .help = "The highest cost of bcrypt hashes that are taken from clients of the management interface."},
     {.path = "https_client",
      .type = OPTION_SECTION,
      .flags = OPTION_RELOADABLE,

@@ -327,6 +327,30 @@ static void verify_fanout(struct verifier *v)
         FAIL_AT(v, node_of(v, "fanout", "stateless"), "fanout.stateless.token is missing");
 }
 
+/* --- management --- */
+
+static void verify_management(struct verifier *v)
+{
+    const struct config *config = v->config;
+
+    for (size_t i = 0; i < config->admin_user_count; i++) {
+        const struct config_admin_user *user = &config->admin_users[i];
+
+        if (!user->password.n && !user->token.n)
+            FAIL(v, user->line, "admin.users.%.*s: password or token is missing", STR_ARG(user->id));
+        for (size_t k = 0; k < i && user->token.n; k++)
+            if (str_equal(user->token, config->admin_users[k].token))
+                FAIL(v, user->line, "admin.users.%.*s.token: is that of %.*s", STR_ARG(user->id),
+                     STR_ARG(config->admin_users[k].id));
+    }
+    if (config->is_managed && config->admin_user_count == 0 && config->admin_listen.host.n &&
+        !is_loopback(config->admin_listen.host))
+        FAIL_AT(v, node_of(v, "admin", "listen"),
+                "admin.users is missing: anybody who reaches admin.listen (%.*s) could change tenants and devices (or "
+                "admin.management: false)",
+                STR_ARG(config->admin_listen.text));
+}
+
 /* --- the rest --- */
 
 static void verify_tls(struct verifier *v)
@@ -422,6 +446,7 @@ void verify_config(struct config *config, const struct tree_node *root, const ch
     }
     verify_limits(&v);
     verify_tls(&v);
+    verify_management(&v);
     verify_log_levels(&v);
     mem_free(MEM_CONFIG, tenants.sorted);
 }
