@@ -1,6 +1,7 @@
 #include "fanout/fanout.h"
 
 #include "base/check.h"
+#include "fanout/fanout_carrier.h"
 #include "fanout/fanout_metrics.h"
 #include "fanout/fanout_plane.h"
 
@@ -45,6 +46,7 @@ static void set_up(struct fanout *f)
         .metrics = &client_metrics,
         .resolver = &f->resolver,
     };
+    fanout_carrier_init(f);
     f->n_planes = f->settings.workers->n;
     f->planes = mem_alloc_zero(MEM_FANOUT, f->n_planes * sizeof *f->planes);
     for (unsigned i = 0; i < f->n_planes; i++)
@@ -121,6 +123,11 @@ void fanout_drain(struct fanout *f, uint32_t grace_ms, uint32_t limit_ms, struct
 void fanout_name(struct fanout *f, char *to, size_t size)
 {
     listener_name(&f->planes[0].server.listener, to, size);
+}
+
+struct fanout_park_carrier *fanout_carrier(struct fanout *f)
+{
+    return &f->carrier;
 }
 
 /* Connections end in turns of their loops. */

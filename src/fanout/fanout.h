@@ -10,6 +10,7 @@
 
 struct fanout;
 struct fanout_park;
+struct fanout_park_carrier;
 struct sink;
 
 struct fanout_settings {
@@ -35,6 +36,9 @@ void fanout_drain(struct fanout *f, uint32_t grace_ms, uint32_t limit_ms, struct
 
 /* Writes the address it listens on into `to`. */
 void fanout_name(struct fanout *f, char *to, size_t size);
+
+/* Who brings parked events to their subscriptions again: for fanout_park_disk_start(), once this has started. As long as it lives. */
+struct fanout_park_carrier *fanout_carrier(struct fanout *f);
 
 /* After the workers have stopped. NULL is a no-op. */
 void fanout_free(struct fanout *f);

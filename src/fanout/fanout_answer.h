@@ -11,10 +11,10 @@ enum { FANOUT_ANSWER_RETRY_AFTER_S = 2 };
  * empty. */
 void fanout_answer_write_problem(struct fanout_job *job);
 
-/* Answers an exchange that holds one event, by the job's verdict: 202; 500 with the problem; 503 with Retry-After. */
+/* Answers an exchange that holds one event, by the job's verdict: 202; 500 with the problem; 429 and 503 with Retry-After. */
 void fanout_answer_verdict(struct http_exchange *x, const struct fanout_job *job);
 
-/* Refuses, with a text; 503 has a Retry-After. */
+/* Refuses, with a text; 429 and 503 have a Retry-After. */
 void fanout_answer_refuse(struct http_exchange *x, uint16_t status, const char *text);
 
 /* The status of a verdict, and the text of one that is none of success. */

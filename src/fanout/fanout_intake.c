@@ -115,6 +115,10 @@ static struct http_exchange *take_exchange(struct fanout_intake *intake)
     return x;
 }
 
+static const enum fanout_rejection rejections[] = {[FANOUT_VERDICT_FAILED] = FANOUT_REJECTED_FAILED,
+                                                   [FANOUT_VERDICT_ENDED] = FANOUT_REJECTED_DRAIN,
+                                                   [FANOUT_VERDICT_FULL] = FANOUT_REJECTED_FULL};
+
 static void count_answer(const struct fanout_intake *intake, const struct fanout_job *job)
 {
     fanout_metrics_add(FANOUT_EVENTS_WAITING, (uint64_t)-1);
@@ -124,7 +128,7 @@ static void count_answer(const struct fanout_intake *intake, const struct fanout
     else if (job->verdict == FANOUT_VERDICT_TAKEN)
         fanout_metrics_add(FANOUT_EVENTS_ACKNOWLEDGED, 1);
     else
-        fanout_metrics_reject(job->verdict == FANOUT_VERDICT_ENDED ? FANOUT_REJECTED_DRAIN : FANOUT_REJECTED_FAILED);
+        fanout_metrics_reject(rejections[job->verdict]);
 }
 
 static void begin_items(struct fanout_intake *intake);

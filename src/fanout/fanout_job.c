@@ -1,15 +1,18 @@
 #include "fanout/fanout_job.h"
 
 #include "base/check.h"
+#include "base/log.h"
+#include "base/siphash.h"
 #include "fanout/fanout_answer.h"
 #include "fanout/fanout_leg.h"
+#include "fanout/fanout_queue.h"
 
 /* POOLED_MAX jobs with their buffers stay for the next events. OVERHEAD_BYTES: of one that is kept after its answer, besides the data. */
 enum { POOLED_MAX = 128, OVERHEAD_BYTES = 2048, KEPT_PROBLEM_BYTES = 1024 };
 
 static void on_travel(struct mail *m)
 {
-    fanout_job_run(CONTAINER_OF(m, struct fanout_job, travel));
+    fanout_queue_enter(CONTAINER_OF(m, struct fanout_job, travel));
 }
 
 static void on_settle(struct mail *m)
@@ -63,16 +66,27 @@ static void clear(struct fanout_job *job)
     job->problem.head = job->problem.tail = 0;
     job->home = job->origin;
     job->view = job->home_view = NULL;
+    job->only = NULL;
+    job->queue = NULL;
     job->verdict = FANOUT_VERDICT_NONE;
-    job->is_early = job->is_ending = false;
+    job->is_early = job->is_owned = job->is_ending = false;
     atomic_store_explicit(&job->is_abandoned, false, memory_order_relaxed);
     job->n_running = job->n_held = job->n_done = job->n_failed = 0;
+}
+
+static uint64_t size_of(const struct fanout_job *job)
+{
+    return job->event.ce.data.n + OVERHEAD_BYTES;
 }
 
 void fanout_job_free(struct fanout_job *job)
 {
     struct fanout_plane *origin = job->origin;
 
+    if (job->is_owned) {
+        fanout_view_strand(job->view, job->channel)->owned_bytes -= size_of(job);
+        fanout_metrics_add(FANOUT_EVENTS_OWNED, (uint64_t)-1);
+    }
     fanout_view_unref(job->view);
     clear(job);
     if (origin->n_idle_jobs == POOLED_MAX) {
@@ -95,11 +109,6 @@ void fanout_job_free_pool(struct fanout_plane *plane)
 
 /* ---- the answer and the end ---- */
 
-static uint64_t size_of(const struct fanout_job *job)
-{
-    return job->event.ce.data.n + OVERHEAD_BYTES;
-}
-
 /* The sender's answer may come before the end only while there is room for what is kept then; else it waits for the end. */
 static bool may_be_early(const struct fanout_job *job)
 {
@@ -113,6 +122,8 @@ static uint32_t quorum_of(const struct fanout_job *job)
 {
     const struct fanout_channel *channel = job->channel;
 
+    if (job->only)
+        return 1;
     if (channel->ack == FANOUT_ACK_QUORUM)
         return channel->quorum;
     return channel->ack == FANOUT_ACK_FIRST && channel->n_subscriptions ? 1 : (uint32_t)channel->n_subscriptions;
@@ -149,11 +160,36 @@ static void settle(struct fanout_job *job)
         mailbox_post(&job->origin->worker->loop.mailbox, &job->settle);
 }
 
-static void finish(struct fanout_job *job)
+/* Remembers who had the event, for redeliver: failed-only. */
+static void remember(struct fanout_job *job)
 {
     struct fanout_plane *home = job->home;
 
-    if (job->is_early) {
+    for (struct list *link = job->legs.next; link != &job->legs; link = link->next) {
+        const struct fanout_leg *leg = CONTAINER_OF(link, struct fanout_leg, link);
+
+        if (leg->outcome != FANOUT_OUTCOME_FAILED)
+            fanout_memory_note(&home->memory, job->channel, &job->event.ce, leg->subscription, home->worker->loop.now_ms);
+    }
+}
+
+/* Its sender was told that it was taken, and cannot know. */
+static void tell_loss(const struct fanout_job *job)
+{
+    fanout_metrics_add(FANOUT_EVENTS_LOST, 1);
+    LOG_WARN(LOG_HTTP, "fanout.event.lost", F_STR("channel", job->channel->key), F_INT("subscriptions", job->n_failed));
+}
+
+static void finish(struct fanout_job *job)
+{
+    struct fanout_plane *home = job->home;
+    struct fanout_queue *queue = job->queue;
+
+    if (job->channel->redeliver == FANOUT_REDELIVER_FAILED_ONLY && !job->only)
+        remember(job);
+    if (job->is_owned && (job->n_failed || job->is_ending))
+        tell_loss(job);
+    if (job->is_early && !job->is_owned) {
         fanout_view_strand(job->home_view, job->channel)->owned_bytes -= size_of(job);
         fanout_metrics_add(FANOUT_EVENTS_OWNED, (uint64_t)-1);
     }
@@ -166,6 +202,7 @@ static void finish(struct fanout_job *job)
     } else {
         job->on_finished(job);
     }
+    fanout_queue_leave(queue); /* the job is gone */
 }
 
 /* Something has changed. */
@@ -198,15 +235,74 @@ void fanout_job_drop_hold(struct fanout_job *job)
 
 /* ---- the beginning ---- */
 
-void fanout_job_start(struct fanout_job *job)
+/* ack: async-memory. The sender is answered now: what it sent is ours, or there is no room for it. */
+static bool take_over(struct fanout_job *job)
 {
-    fanout_job_run(job);
+    struct fanout_strand *strand = fanout_view_strand(job->view, job->channel);
+
+    if (strand->owned_bytes + size_of(job) > job->channel->max_queued_bytes) {
+        job->verdict = FANOUT_VERDICT_FULL;
+        job->on_settled(job);
+        job->on_finished(job);
+        return false;
+    }
+    strand->owned_bytes += size_of(job);
+    fanout_metrics_add(FANOUT_EVENTS_OWNED, 1);
+    job->is_owned = job->is_early = true;
+    job->verdict = FANOUT_VERDICT_TAKEN;
+    job->on_settled(job);
+    return true;
 }
 
-void fanout_job_send(struct fanout_job *job, struct fanout_plane *home)
+/* Where it runs: events of one sequence, and those that are the same event sent again, meet on one worker. */
+static struct fanout_plane *home_of(const struct fanout_job *job)
 {
-    job->home = home;
-    mailbox_post(&home->worker->loop.mailbox, &job->travel);
+    struct fanout *f = job->origin->fanout;
+    struct str ignored;
+    uint64_t hash;
+
+    if (!fanout_queue_key(job, &ignored, &hash)) {
+        if (job->channel->redeliver == FANOUT_REDELIVER_ALL)
+            return job->origin;
+        hash = siphash_pair(job->event.ce.source, job->event.ce.id);
+    }
+    return &f->planes[(hash >> 32) % f->n_planes];
+}
+
+void fanout_job_start(struct fanout_job *job)
+{
+    if (job->channel->ack == FANOUT_ACK_ASYNC_MEMORY && !take_over(job))
+        return;
+    job->home = home_of(job);
+    if (job->home == job->origin)
+        fanout_queue_enter(job);
+    else
+        mailbox_post(&job->home->worker->loop.mailbox, &job->travel);
+}
+
+static bool has_had(const struct fanout_job *job, const struct fanout_subscription *s)
+{
+    const struct fanout_plane *home = job->home;
+
+    return job->channel->redeliver == FANOUT_REDELIVER_FAILED_ONLY &&
+           fanout_memory_has(fanout_memory_find(&home->memory, job->channel, &job->event.ce, home->worker->loop.now_ms), s);
+}
+
+/* A subscription that does not want the event, or has had it, is done with it. */
+static void begin_leg(struct fanout_job *job, const struct fanout_subscription *s)
+{
+    struct fanout_plane *home = job->home;
+
+    if (s->filter && !event_filter_matches(s->filter, &job->event.ce, &home->scratch)) {
+        fanout_metrics_add(FANOUT_DELIVERIES_FILTERED, 1);
+        fanout_view_slot(job->home_view, job->channel, s)->lane->filtered++;
+        job->n_done++;
+    } else if (has_had(job, s)) {
+        fanout_metrics_add(FANOUT_DELIVERIES_REMEMBERED, 1);
+        job->n_done++;
+    } else {
+        fanout_leg_begin(job, s);
+    }
 }
 
 void fanout_job_run(struct fanout_job *job)
@@ -218,17 +314,10 @@ void fanout_job_run(struct fanout_job *job)
     list_push(&home->jobs, &job->link);
     job->n_running++; /* until all have begun */
     job->is_ending = home->is_ending;
-    for (size_t i = 0; i < channel->n_subscriptions && !job->is_ending; i++) {
-        const struct fanout_subscription *s = &channel->subscriptions[i];
-
-        if (!s->filter || event_filter_matches(s->filter, &job->event.ce, &home->scratch)) {
-            fanout_leg_begin(job, s);
-            continue;
-        }
-        fanout_metrics_add(FANOUT_DELIVERIES_FILTERED, 1);
-        fanout_view_slot(job->home_view, channel, s)->lane->filtered++;
-        job->n_done++;
-    }
+    if (job->only && !job->is_ending)
+        fanout_leg_begin(job, job->only);
+    for (size_t i = 0; i < channel->n_subscriptions && !job->only && !job->is_ending; i++)
+        begin_leg(job, &channel->subscriptions[i]);
     arena_free(&home->scratch, MEM_FANOUT);
     job->n_running--;
     check(job);

@@ -2,8 +2,8 @@
  * one worker (its home, which is the origin unless somebody sends it elsewhere first), and ends at its origin:
  *
  *     fanout_job_new()          origin: `event.ce`, times, channel, view and callbacks are set
- *     fanout_job_start()        from here on it is the engine's. Until it runs it may wait in any list by its `link`, and travel:
- *                               fanout_job_send() hands it to another worker's plane
+ *     fanout_job_start()        from here on it is the engine's: of a channel with ack: async-memory it is settled first, then it goes to
+ *                               its home (by mail), and waits there for its turn (fanout_queue.h)
  *     fanout_job_run()          home: its legs begin, one for each subscription whose filter lets the event pass
  *     on_settled()              origin, once: what the sender may be told is in `verdict`. `is_early`: legs go on, so the event's memory
  *                               must stay although the sender has its answer
@@ -16,11 +16,14 @@
 #include "fanout/fanout_event.h"
 #include "fanout/fanout_plane.h"
 
+struct fanout_queue;
+
 enum fanout_verdict {
     FANOUT_VERDICT_NONE,
     FANOUT_VERDICT_TAKEN,
     FANOUT_VERDICT_FAILED, /* `problem` says at which subscriptions */
     FANOUT_VERDICT_ENDED,  /* the process ends before all is done */
+    FANOUT_VERDICT_FULL,   /* ack: async-memory, and there is no room: nothing was begun */
 };
 
 struct fanout_job {
@@ -28,6 +31,7 @@ struct fanout_job {
     struct fanout_plane *origin, *home;
     struct fanout_view *view, *home_view; /* the origin's, and the home's of the same snapshot */
     const struct fanout_channel *channel;
+    const struct fanout_subscription *only; /* NULL: all. Of a parked event: the one it is parked for */
     struct fanout_event event;
     uint64_t came_ms, deadline_ms; /* of the loops' clocks, which are one */
 
@@ -40,11 +44,13 @@ struct fanout_job {
     enum fanout_verdict verdict;
     struct buf problem; /* JSON: the failed subscriptions, with reasons; with FANOUT_VERDICT_FAILED */
     bool is_early;
+    bool is_owned;            /* settled before it began (ack: async-memory); its bytes count at the origin until it is freed */
     bool is_ending;           /* it is being aborted */
     atomic_bool is_abandoned; /* nobody waits for the answer any more: nothing new is begun for it. Any thread */
 
     /* The engine's. */
     struct mail travel, settle, finish;
+    struct fanout_queue *queue; /* it is one of a sequence; NULL: it is not */
     struct list legs;
     uint32_t n_running; /* legs that have not ended, and the start while it goes on */
     uint32_t n_held;    /* legs that have ended and whose memory somebody still uses */
@@ -60,10 +66,7 @@ void fanout_job_free(struct fanout_job *job);
 /* Sets it going. It may be settled and finished when this returns. */
 void fanout_job_start(struct fanout_job *job);
 
-/* Hands a job that does not run yet to another worker, where it runs. */
-void fanout_job_send(struct fanout_job *job, struct fanout_plane *home);
-
-/* Runs it here, on job->home's thread. */
+/* Runs it here, on job->home's thread, whatever the channel says of order and acknowledgement. */
 void fanout_job_run(struct fanout_job *job);
 
 /* Ends all its legs now, for the end of the process. */

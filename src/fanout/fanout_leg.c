@@ -251,7 +251,7 @@ static void give_up(struct fanout_leg *leg, struct str body)
               F_INT("status", leg->status), F_INT("attempts", leg->attempts));
     if (policy == FANOUT_EXHAUSTED_DEAD_LETTER && leg->role != FANOUT_ROLE_DEAD_LETTER)
         begin_role(leg, FANOUT_ROLE_DEAD_LETTER, fanout_message_new_failure(leg, target_of(leg), body));
-    else if (policy == FANOUT_EXHAUSTED_PARK)
+    else if (policy == FANOUT_EXHAUSTED_PARK && !leg->job->only) /* else it is parked already */
         park(leg, fanout_message_new_failure(leg, target_of(leg), body));
     else
         end(leg, policy == FANOUT_EXHAUSTED_DROP ? FANOUT_OUTCOME_DROPPED : FANOUT_OUTCOME_FAILED);

@@ -18,6 +18,18 @@ static struct metric counters[FANOUT_COUNTERS] = {
     [FANOUT_EVENTS_OWNED] = {.name = EVENTS "unfinished",
                              .help = "Events that were answered and are not done with all subscriptions.",
                              .kind = METRIC_GAUGE},
+    [FANOUT_EVENTS_LOST] = {.name = EVENTS "lost_total",
+                            .help =
+                                "Events of channels with ack: async-memory that were acknowledged and then not delivered to "
+                                "all subscriptions.",
+                            .kind = METRIC_COUNTER},
+    [FANOUT_EVENTS_QUEUED] = {.name = EVENTS "queued_total",
+                              .help = "Events of channels with an order that had to wait for the one before.",
+                              .kind = METRIC_COUNTER},
+    [FANOUT_EVENTS_FORGOTTEN] = {.name = EVENTS "forgotten_total",
+                                 .help = "Events of channels with redeliver: failed-only whose subscriptions were forgotten "
+                                         "before their time, for want of room.",
+                                 .kind = METRIC_COUNTER},
     [FANOUT_DELIVERIES_BEGUN] = {.name = DELIVERIES "begun_total",
                                  .help = "Events begun to be delivered, by subscription.",
                                  .kind = METRIC_COUNTER},
@@ -25,6 +37,9 @@ static struct metric counters[FANOUT_COUNTERS] = {
     [FANOUT_DELIVERIES_FILTERED] = {.name = DELIVERIES "filtered_total",
                                     .help = "Events that a subscription's filter kept back.",
                                     .kind = METRIC_COUNTER},
+    [FANOUT_DELIVERIES_REMEMBERED] = {.name = DELIVERIES "remembered_total",
+                                      .help = "Events not delivered again to subscriptions that have had them.",
+                                      .kind = METRIC_COUNTER},
     [FANOUT_ATTEMPTS] = {.name = "millrace_fanout_attempts_total",
                          .help = "Attempts to send something to a subscriber, reply or dead-letter target.",
                          .kind = METRIC_COUNTER},

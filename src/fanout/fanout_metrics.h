@@ -49,12 +49,16 @@ enum fanout_fault {
 enum fanout_counter {
     FANOUT_EVENTS_RECEIVED,
     FANOUT_EVENTS_ACKNOWLEDGED,
-    FANOUT_EVENTS_DROPPED, /* the sender had gone before the answer */
-    FANOUT_EVENTS_WAITING, /* gauge */
-    FANOUT_EVENTS_OWNED,   /* gauge: answered, and not at all subscriptions yet */
+    FANOUT_EVENTS_DROPPED,   /* the sender had gone before the answer */
+    FANOUT_EVENTS_WAITING,   /* gauge */
+    FANOUT_EVENTS_OWNED,     /* gauge: answered, and not at all subscriptions yet */
+    FANOUT_EVENTS_LOST,      /* ack: async-memory: answered, and not at all subscriptions ever */
+    FANOUT_EVENTS_QUEUED,    /* order: had to wait for the one before */
+    FANOUT_EVENTS_FORGOTTEN, /* redeliver: failed-only: before their time, for want of room */
     FANOUT_DELIVERIES_BEGUN,
     FANOUT_DELIVERIES_RUNNING, /* gauge */
     FANOUT_DELIVERIES_FILTERED,
+    FANOUT_DELIVERIES_REMEMBERED, /* redeliver: failed-only: not made again */
     FANOUT_ATTEMPTS,
     FANOUT_RETRIES,
     FANOUT_RETRIES_REFUSED, /* no budget */

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "fanout/fanout_intake.h"
 #include "fanout/fanout_leg.h"
+#include "fanout/fanout_queue.h"
 
 enum {
     ANSWER_GRACE_MS = 1000,     /* after the limit of a drain, for answers to leave */
@@ -63,9 +64,10 @@ static void on_apply(struct mail *m)
 
 /* ---- the end ---- */
 
+/* What began here is finished. What others began may still run here: so no plane closes anything before all are at rest. */
 static bool is_at_rest(const struct fanout_plane *plane)
 {
-    return plane->server.is_closed && plane->n_jobs == 0 && list_is_empty(&plane->jobs);
+    return plane->server.is_closed && plane->n_jobs == 0;
 }
 
 static void check_done(struct fanout_plane *plane)
@@ -82,8 +84,6 @@ static void run_done(struct task *t)
     if (plane->is_done || !is_at_rest(plane))
         return;
     plane->is_done = true;
-    wheel_stop(&plane->limit_timer);
-    http_client_close(&plane->client);
     if (f->drained && atomic_fetch_sub(&f->n_undrained, 1) == 1)
         mailbox_post(f->drained_home, f->drained);
 }
@@ -110,6 +110,7 @@ static void abort_jobs(struct fanout_plane *plane)
         next = link->next;
         fanout_job_abort(CONTAINER_OF(link, struct fanout_job, link));
     }
+    fanout_queue_flush(plane);
     if (n)
         LOG_WARN(LOG_HTTP, "fanout.drain.aborted", F_INT("worker", plane->worker->id), F_INT("events", n));
 }
@@ -188,6 +189,8 @@ void fanout_plane_init(struct fanout_plane *plane, struct fanout *f, struct work
     plane->done_task.run = run_done;
     list_init(&plane->views);
     list_init(&plane->jobs);
+    list_init(&plane->queue_list);
+    fanout_memory_init(&plane->memory);
     list_init(&plane->idle_jobs);
     list_init(&plane->idle_intakes);
     plane->routes[0] = (struct http_route){HTTP_METHOD_POST, "/*", fanout_intake_post, plane, MIN_BODY_BYTES};
@@ -206,7 +209,7 @@ void fanout_plane_fini(struct fanout_plane *plane)
 {
     uint64_t forever = UINT64_MAX;
 
-    ASSERT(plane->n_jobs == 0 && list_is_empty(&plane->jobs));
+    ASSERT(plane->n_jobs == 0 && list_is_empty(&plane->jobs) && list_is_empty(&plane->queue_list));
     wheel_stop(&plane->grace_timer);
     wheel_stop(&plane->limit_timer);
     http_server_fini(&plane->server);
@@ -217,6 +220,8 @@ void fanout_plane_fini(struct fanout_plane *plane)
     fanout_intake_free_pool(plane);
     fanout_lane_sweep(&plane->lanes, forever);
     fanout_endpoint_sweep(&plane->endpoints, forever);
+    map_free(&plane->queues, MEM_FANOUT);
+    fanout_memory_fini(&plane->memory);
     map_free(&plane->lanes, MEM_FANOUT);
     map_free(&plane->endpoints, MEM_FANOUT);
     arena_free(&plane->scratch, MEM_FANOUT);

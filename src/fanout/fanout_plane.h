@@ -6,6 +6,8 @@
 
 #include "base/slab.h"
 #include "fanout/fanout.h"
+#include "fanout/fanout_memory.h"
+#include "fanout/fanout_park_disk.h"
 #include "fanout/fanout_view.h"
 #include "http/http_client.h"
 #include "http/http_server.h"
@@ -24,6 +26,9 @@ struct fanout_plane {
     struct fanout_snapshot *next;
     struct list views;
     struct map lanes, endpoints;
+    struct map queues; /* of events in sequence, whose home is here; and the same as a list */
+    struct list queue_list;
+    struct fanout_memory memory;
     struct list jobs;                             /* that run on this worker */
     struct list idle_jobs, idle_intakes;          /* to use again, with their buffers */
     unsigned n_jobs, n_idle_jobs, n_idle_intakes; /* n_jobs: that began here and are not finished */
@@ -51,6 +56,7 @@ struct fanout {
     struct mail *started, *applied, *drained;
     struct mailbox *started_home, *applied_home, *drained_home;
     atomic_uint grace_ms, limit_ms;
+    struct fanout_park_carrier carrier;
 };
 
 /* Sets up a worker's part, whose server is not bound; and takes it down after the threads have stopped. */
