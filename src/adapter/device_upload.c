@@ -3,6 +3,8 @@
 #include <assert.h>
 
 #include "base/check.h"
+#include "command/command_port.h"
+#include "core/command_id.h"
 #include "loop/loop.h"
 
 /* Kafka's outcomes as refusals; OUTCOME_STORED is none. */
@@ -122,6 +124,33 @@ static enum device_fault build(const struct device_upload *u, const struct regis
     return device_record_build(&message, out_record);
 }
 
+/* With several ways to a device, commands take the one it was heard by last. */
+static void note_gateway(const struct device_upload *u, const struct registration *registration)
+{
+    const struct registry_device *via = registration->gateway ? registration->gateway : registration->device;
+
+    if (u->commands && registration->device->via->count > 1)
+        command_note_gateway(u->commands, registration->tenant->id, registration->device->id, via->id);
+}
+
+/* False: `*out_why` says why not. */
+static bool admit(struct device_upload *u, struct registration *out, enum ledger_refusal *out_why)
+{
+    if (!authorise(u, out, out_why))
+        return false;
+    note_gateway(u, out);
+    *out_why = LEDGER_REFUSED_PAYLOAD_FORMAT;
+    return !u->is_malformed;
+}
+
+static bool refuse(struct device_upload *u, enum device_fault fault, enum ledger_refusal *out_why)
+{
+    u->text = device_fault_text(fault);
+    if (!refusal_of_status(device_fault_status(fault), out_why))
+        *out_why = LEDGER_REFUSED_FAILED;
+    return false;
+}
+
 bool device_upload_prepare(struct device_upload *u, enum device_fault fault, struct device_record *out_record,
                            enum ledger_refusal *out_why)
 {
@@ -129,23 +158,58 @@ bool device_upload_prepare(struct device_upload *u, enum device_fault fault, str
 
     u->is_terminal = false;
     u->text = NULL;
-    /* Responses to commands are not taken yet: nobody may believe that one arrived. */
     if (fault == DEVICE_FAULT_NONE && device_upload_route(u->endpoint) == LEDGER_ROUTE_COMMAND)
         fault = DEVICE_FAULT_ENDPOINT;
     if (fault == DEVICE_FAULT_NONE) {
-        if (!authorise(u, &registration, out_why))
-            return false;
-        *out_why = LEDGER_REFUSED_PAYLOAD_FORMAT;
-        if (u->is_malformed)
+        if (!admit(u, &registration, out_why))
             return false;
         fault = build(u, &registration, out_record);
     }
-    if (fault == DEVICE_FAULT_NONE)
-        return true;
-    u->text = device_fault_text(fault);
-    if (!refusal_of_status(device_fault_status(fault), out_why))
-        *out_why = LEDGER_REFUSED_FAILED;
-    return false;
+    return fault == DEVICE_FAULT_NONE || refuse(u, fault, out_why);
+}
+
+/* docs/wire/commands.md: the default, capped by the tenant's bound, which stands in when there is none. Negative: no limit. */
+static int64_t response_ttl_s(const struct registration *registration)
+{
+    const struct config_properties *sources[] = {registration->device->defaults, registration->tenant->defaults};
+    int64_t bound_s = registration->tenant->limits->max_ttl_command_response_s;
+
+    for (size_t i = 0; i < ARRAY_LEN(sources); i++)
+        for (size_t k = 0; k < sources[i]->count; k++) {
+            uint64_t ttl_s;
+
+            if (str_equal(sources[i]->items[k].name, STR("ttl-command-response")) &&
+                str_to_u64(sources[i]->items[k].value, INT64_MAX / 1000, &ttl_s))
+                return bound_s >= 0 && (int64_t)ttl_s > bound_s ? bound_s : (int64_t)ttl_s;
+        }
+    return bound_s;
+}
+
+bool device_upload_prepare_response(struct device_upload *u, enum device_fault fault, struct str request_id, int status,
+                                    struct command_answer *out_answer, enum ledger_refusal *out_why)
+{
+    struct command_response response = {
+        .content_type = u->bag && u->bag->content_type.n ? u->bag->content_type : u->content_type,
+        .payload = u->payload,
+        .status = status,
+        .now_ms = (int64_t)loop_wall_ms(),
+        .trace = u->trace,
+    };
+    struct registration registration;
+
+    u->is_terminal = false;
+    u->text = NULL;
+    if (fault == DEVICE_FAULT_NONE && !command_id_read(request_id, &response.correlation_id))
+        fault = DEVICE_FAULT_REQUEST_ID;
+    if (fault != DEVICE_FAULT_NONE)
+        return refuse(u, fault, out_why);
+    if (!admit(u, &registration, out_why))
+        return false;
+    response.tenant = registration.tenant->id;
+    response.device_id = registration.device->id;
+    response.ttl_s = response_ttl_s(&registration);
+    command_record_build_response(&response, out_answer);
+    return true;
 }
 
 enum ledger_refusal device_upload_refusal(enum outcome outcome)

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "adapter/ledger.h"
+#include "core/command_record.h"
 #include "core/device_record.h"
 #include "core/device_topic.h"
 #include "core/property_bag.h"
@@ -14,6 +15,7 @@
 struct device_upload {
     const struct config *config;
     struct registry *registry;
+    struct command_plane *commands;    /* is told which gateway a device was heard through; NULL: nobody is */
     const struct principal *principal; /* of whoever sent it */
     enum config_adapter_type adapter;
     enum device_endpoint endpoint;
@@ -35,6 +37,10 @@ struct device_upload {
  * `*out_why` says why not. */
 MUST_USE bool device_upload_prepare(struct device_upload *u, enum device_fault fault, struct device_record *out_record,
                                     enum ledger_refusal *out_why);
+
+/* The same of a device's response to a command: `request_id` and `status` as it sent them, checked by device_topic_parse(). */
+MUST_USE bool device_upload_prepare_response(struct device_upload *u, enum device_fault fault, struct str request_id,
+                                             int status, struct command_answer *out_answer, enum ledger_refusal *out_why);
 
 /* The route of an endpoint's messages in the ledger. */
 enum ledger_route device_upload_route(enum device_endpoint endpoint);

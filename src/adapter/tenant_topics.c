@@ -20,10 +20,10 @@ static bool has_id(const void *entry, const void *key)
     return str_equal((struct str){ten->id, ten->id_bytes}, *(const struct str *)key);
 }
 
-static struct sink_topic *topic_of(struct tenant_topics *topics, enum device_endpoint endpoint, struct str tenant)
+static struct sink_topic *topic_of(struct tenant_topics *topics, const char *kind, struct str tenant)
 {
     char name[TOPIC_BYTES];
-    int n = snprintf(name, sizeof name, "hono.%s.%.*s", device_topic_endpoint_name(endpoint), STR_ARG(tenant));
+    int n = snprintf(name, sizeof name, "hono.%s.%.*s", kind, STR_ARG(tenant));
 
     return sink_find_topic(topics->sink, (struct str){name, (size_t)n});
 }
@@ -34,8 +34,9 @@ static struct tenant *tenant_new(struct tenant_topics *topics, struct str id)
 
     ten->id_bytes = id.n;
     memcpy(ten->id, id.p, id.n);
-    ten->topics[DEVICE_ENDPOINT_TELEMETRY] = topic_of(topics, DEVICE_ENDPOINT_TELEMETRY, id);
-    ten->topics[DEVICE_ENDPOINT_EVENT] = topic_of(topics, DEVICE_ENDPOINT_EVENT, id);
+    ten->topics[DEVICE_ENDPOINT_TELEMETRY] = topic_of(topics, "telemetry", id);
+    ten->topics[DEVICE_ENDPOINT_EVENT] = topic_of(topics, "event", id);
+    ten->topics[DEVICE_ENDPOINT_COMMAND] = topic_of(topics, "command_response", id);
     map_add(&topics->map, MEM_ADAPTER, siphash(id), ten);
     return ten;
 }

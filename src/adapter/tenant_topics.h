@@ -11,7 +11,8 @@ struct tenant_topics {
     struct map map;
 };
 
-/* The topic of an endpoint of a tenant: `hono.telemetry.T`, `hono.event.T`. NULL for other endpoints. */
+/* The topic of an endpoint of a tenant: `hono.telemetry.T`, `hono.event.T`, and `hono.command_response.T` for what is published
+ * to `command`. NULL for other endpoints. */
 struct sink_topic *tenant_topics_find(struct tenant_topics *topics, struct str tenant, enum device_endpoint endpoint);
 
 void tenant_topics_fini(struct tenant_topics *topics);

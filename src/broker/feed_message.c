@@ -10,8 +10,7 @@ static bool encode_properties(struct feed_worker *fw, const struct source_record
 {
     struct mqtt_properties props = {0};
     struct record_header property;
-    size_t at = 0, size;
-    char *to;
+    size_t at = 0;
 
     buf_consume(&fw->properties, buf_size(&fw->properties));
     buf_consume(&fw->encoded, buf_size(&fw->encoded));
@@ -25,17 +24,9 @@ static bool encode_properties(struct feed_worker *fw, const struct source_record
         mqtt_property_set_text(&props, MQTT_PROPERTY_RESPONSE_TOPIC, m->response_topic);
     if (m->correlation_data.p)
         mqtt_property_set_text(&props, MQTT_PROPERTY_CORRELATION_DATA, m->correlation_data);
-    size = mqtt_property_size(&props);
-    to = buf_reserve(&fw->encoded, MEM_BROKER, size);
-    if (!to)
+    if (mqtt_property_encode_bare(&fw->encoded, MEM_BROKER, &props) != E_OK)
         return false;
-    mqtt_property_write(to, &props);
-    buf_commit(&fw->encoded, size);
-    /* A message keeps them without their length, which takes a byte for each seven bits. */
     *out_encoded = buf_str(&fw->encoded);
-    while ((uint8_t)out_encoded->p[0] & 0x80)
-        *out_encoded = str_from_offset(*out_encoded, 1);
-    *out_encoded = str_from_offset(*out_encoded, 1);
     return true;
 }
 

@@ -1,5 +1,9 @@
 #include "main/kafka_options.h"
 
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
 void kafka_options_make(struct arena *a, const struct config *config, struct kafka_settings *out_settings)
 {
     const struct config_properties *given = &config->kafka.properties;
@@ -57,4 +61,16 @@ err kafka_options_check(const struct config *config, struct errinfo *ei)
     e = kafka_check_settings(&settings, ei);
     arena_free(&scratch, MEM_CONFIG);
     return e;
+}
+
+err kafka_options_instance(const struct config *config, char text[KAFKA_OPTIONS_INSTANCE_BYTES], struct errinfo *ei)
+{
+    if (config->instance.n) {
+        memcpy(text, config->instance.p, config->instance.n + 1);
+        return E_OK;
+    }
+    if (gethostname(text, KAFKA_OPTIONS_INSTANCE_BYTES) != 0)
+        return errinfo_set(ei, E_IO, "the host has no usable name (%s): set instance", strerror(errno));
+    text[KAFKA_OPTIONS_INSTANCE_BYTES - 1] = '\0';
+    return E_OK;
 }

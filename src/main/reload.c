@@ -171,6 +171,13 @@ static void on_mqtt_in_use(struct mail *m)
 {
     struct reload *r = CONTAINER_OF(m, struct reload, in_mqtt);
 
+    server_command_use(r->s, r->next, &r->in_command);
+}
+
+static void on_command_in_use(struct mail *m)
+{
+    struct reload *r = CONTAINER_OF(m, struct reload, in_command);
+
     server_feed_use(r->s, r->next, &r->in_use);
 }
 
@@ -331,6 +338,7 @@ void reload_init(struct reload *r, struct server *s, const struct cli *cli, cons
         .holds = &s->now,
         .in_http = {.on_mail = on_http_in_use},
         .in_mqtt = {.on_mail = on_mqtt_in_use},
+        .in_command = {.on_mail = on_command_in_use},
         .in_use = {.on_mail = on_in_use},
         .good_ms = loop_wall_ms(),
         .was_good = true,

@@ -29,7 +29,7 @@ struct reload {
     struct server_topics *awaited;   /* the one that `next` waits for */
     struct generation *next;         /* waits for topics, or for the workers */
     struct generation *const *holds; /* s->now, for the metrics */
-    struct mail in_http, in_mqtt, in_use;
+    struct mail in_http, in_mqtt, in_command, in_use;
     bool is_ready;    /* the server serves */
     bool is_changing; /* the workers change over */
     bool is_wanted;   /* as soon as that is possible */

@@ -92,6 +92,7 @@ static void on_http_started(struct mail *m)
     s->state = SERVER_READY;
     LOG_INFO(LOG_MAIN, "ready", F_INT("workers", s->workers.n), F_INT("tenants", registry_tenant_count(s->now->registry)));
     server_feed_start(&s->feed);
+    server_command_start(&s->command);
     print_ready(s);
     reload_begin(&s->reload);
 }
@@ -153,6 +154,7 @@ void server_drain(struct server *s)
     s->state = SERVER_DRAINING;
     reload_end(&s->reload);
     server_feed_drain(&s->feed);
+    server_command_drain(&s->command);
     wheel_start(&s->loop.wheel, &s->drain_timer, s->now->config->drain_timeout_ms);
     s->n_undrained = 2;
     mqtt_adapter_drain(s->mqtt, &s->mqtt_drained, &s->loop.mailbox);
@@ -185,6 +187,7 @@ static err open_adapters(struct server *s, struct errinfo *ei)
     struct mqtt_adapter_settings settings = {
         .workers = &s->workers,
         .sink = kafka_sink(s->kafka),
+        .commands = s->command.plane,
         .generation = s->now,
     };
     struct http_adapter_settings http_settings = {
@@ -231,6 +234,8 @@ err server_init(struct server *s, const struct server_start *start, struct errin
     if (e == E_OK)
         e = process_init_workers(&s->workers, s->now->config, &s->loop, ei);
     if (e == E_OK)
+        e = server_command_open(s, ei);
+    if (e == E_OK)
         e = open_adapters(s, ei);
     if (e == E_OK)
         e = server_feed_open(s, ei);
@@ -253,6 +258,7 @@ void server_fini(struct server *s)
     if (s->loop.epoll_fd > 0)
         loop_turn(&s->loop, 0);
     server_feed_stop(&s->feed);
+    server_command_stop(&s->command);
     if (s->kafka)
         kafka_stop(s->kafka); /* before the workers: its answers go to their mailboxes */
     if (s->workers_run)
@@ -260,6 +266,7 @@ void server_fini(struct server *s)
     http_adapter_free(s->http);
     mqtt_adapter_free(s->mqtt);
     server_feed_free(&s->feed);
+    server_command_free(&s->command);
     kafka_free(s->kafka);
     server_kafka_free_topics(s->topics);
     reload_fini(&s->reload);

@@ -11,6 +11,7 @@
 #include "kafka/kafka.h"
 #include "loop/worker.h"
 #include "main/reload.h"
+#include "main/server_command.h"
 #include "main/server_feed.h"
 #include "registry/generation.h"
 #include "registry/registry.h"
@@ -25,6 +26,7 @@ struct server {
     struct mqtt_adapter *mqtt;
     struct http_adapter *http;
     struct server_feed feed;
+    struct server_command command;
     struct admin *admin;
     struct io signals;
     struct timer drain_timer;
@@ -41,8 +43,8 @@ struct server {
 
 /* What a server begins with. */
 struct server_start {
-    const struct cli *cli;           /* borrowed as long as the server lives */
-    struct generation *first;        /* the reference is taken */
+    const struct cli *cli;         /* borrowed as long as the server lives */
+    struct generation *first;      /* the reference is taken */
     struct file_watch_stamp stamp; /* of the file, from before it was read */
 };
 

@@ -1,9 +1,5 @@
 #include "main/server_feed.h"
 
-#include <errno.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "base/arena.h"
 #include "base/check.h"
 #include "base/log.h"
@@ -14,20 +10,7 @@
 #include "main/server.h"
 #include "main/to_mqtt_options.h"
 
-enum { NAME_BYTES = 101, EMBEDDED_FIND_MS = 500 };
-
-/* The configured name, or the host's as far as a group's name can have it. */
-static err instance_name(const struct config *config, char *text, struct errinfo *ei)
-{
-    if (config->instance.n) {
-        memcpy(text, config->instance.p, config->instance.n + 1);
-        return E_OK;
-    }
-    if (gethostname(text, NAME_BYTES) != 0)
-        return errinfo_set(ei, E_IO, "the host has no usable name (%s): set instance", strerror(errno));
-    text[NAME_BYTES - 1] = '\0';
-    return E_OK;
-}
+enum { EMBEDDED_FIND_MS = 500 };
 
 static void log_loop(void *context, const char *text)
 {
@@ -53,8 +36,8 @@ static err open_consumer(struct server *s, struct errinfo *ei)
     };
     struct kafka_settings kafka;
     struct arena scratch = {0};
-    char name[NAME_BYTES];
-    err e = instance_name(config, name, ei);
+    char name[KAFKA_OPTIONS_INSTANCE_BYTES];
+    err e = kafka_options_instance(config, name, ei);
 
     if (e != E_OK)
         return e;

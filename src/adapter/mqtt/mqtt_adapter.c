@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "adapter/ledger.h"
+#include "adapter/mqtt/mqtt_commands.h"
 #include "adapter/mqtt/mqtt_conn.h"
 #include "adapter/mqtt/mqtt_events.h"
 #include "adapter/mqtt/mqtt_mapper.h"
@@ -43,16 +44,20 @@ static err bind_listener(struct mqtt_adapter *a, size_t index, struct errinfo *e
     }
     if (e == E_OK)
         return E_OK;
-    return errinfo_set(ei, e, "cannot listen for MQTT on %.*s (%.*s): %s", STR_ARG(where->text), STR_ARG(config->id),
-                       why.text);
+    return errinfo_set(ei, e, "cannot listen for MQTT on %.*s (%.*s): %s", STR_ARG(where->text), STR_ARG(config->id), why.text);
+}
+
+static void on_session_end(void *context, struct shard *shard, const struct session *ss, bool is_replaced)
+{
+    mqtt_commands_forget(mqtt_worker_of(context, shard), ss);
+    mqtt_events_tell_session_end(context, shard, ss, is_replaced);
 }
 
 err mqtt_adapter_open(const struct mqtt_adapter_settings *settings, struct mqtt_adapter **out_adapter, struct errinfo *ei)
 {
     struct mqtt_adapter *a = mem_alloc_zero(MEM_ADAPTER, sizeof *a);
     struct broker_limits limits = mqtt_reload_broker_limits(settings->generation->config);
-    struct broker_hooks hooks = {
-        .context = a, .publish_will = mqtt_publish_in_will, .session_ended = mqtt_events_tell_session_end};
+    struct broker_hooks hooks = {.context = a, .publish_will = mqtt_publish_in_will, .session_ended = on_session_end};
     err e = E_OK;
 
     ledger_register();

@@ -12,13 +12,15 @@
 #include "registry/generation.h"
 
 struct broker;
+struct command_plane;
 struct mqtt_adapter;
 struct mailbox;
 
 struct mqtt_adapter_settings {
     struct workers *workers;
-    struct sink *sink;             /* lives longer than the adapter */
-    struct generation *generation; /* to begin with; references are taken */
+    struct sink *sink;              /* lives longer than the adapter */
+    struct command_plane *commands; /* the same; NULL: there are no commands */
+    struct generation *generation;  /* to begin with; references are taken */
 };
 
 /* Binds every MQTT listener of the configuration on every worker and sets up broker and connections; nothing is accepted yet. Before

@@ -34,13 +34,12 @@ static bool add_headers(struct mqtt_device_publish *p, struct device_record *rec
     return true;
 }
 
-bool mqtt_device_prepare(struct mqtt_device_publish *p, enum device_fault fault, struct device_record *out_record,
-                         enum ledger_refusal *out_why)
+static struct device_upload upload_of(const struct mqtt_device_publish *p)
 {
-    enum device_fault bag_fault = property_bag_parse(p->topic->bag, p->scratch, sizeof p->scratch, &p->bag);
-    struct device_upload upload = {
+    return (struct device_upload){
         .config = p->config,
         .registry = p->registry,
+        .commands = p->commands,
         .principal = p->principal,
         .adapter = CONFIG_ADAPTER_MQTT,
         .endpoint = p->topic->endpoint,
@@ -55,12 +54,26 @@ bool mqtt_device_prepare(struct mqtt_device_publish *p, enum device_fault fault,
         .is_retained = p->retain,
         .is_malformed = p->is_malformed,
     };
+}
+
+/* A bad bag goes before what is wrong with the address. */
+static enum device_fault read_bag(struct mqtt_device_publish *p, enum device_fault fault)
+{
+    enum device_fault bag_fault = property_bag_parse(p->topic->bag, p->scratch, sizeof p->scratch, &p->bag);
+
+    if (bag_fault == DEVICE_FAULT_NONE)
+        return fault;
+    p->bag = (struct property_bag){0};
+    return bag_fault;
+}
+
+bool mqtt_device_prepare(struct mqtt_device_publish *p, enum device_fault fault, struct device_record *out_record,
+                         enum ledger_refusal *out_why)
+{
+    struct device_upload upload = upload_of(p);
     bool is_good;
 
-    if (bag_fault != DEVICE_FAULT_NONE) {
-        p->bag = (struct property_bag){0};
-        fault = bag_fault;
-    }
+    fault = read_bag(p, fault);
     if (p->mapped)
         use_mapped(p, &upload);
     is_good = device_upload_prepare(&upload, fault, out_record, out_why);
@@ -164,6 +177,27 @@ static enum handle submit(struct mqtt_conn *c, const struct mqtt_device_publish 
     return HANDLE_DONE;
 }
 
+/* A device's response to a command; mappers have no part in it. */
+static enum handle publish_response(struct mqtt_conn *c, struct mqtt_device_publish *p, enum device_fault fault,
+                                    uint16_t packet_id)
+{
+    struct device_upload upload = upload_of(p);
+    struct command_answer answer;
+    enum ledger_refusal why;
+    bool is_good;
+
+    fault = read_bag(p, fault);
+    is_good = device_upload_prepare_response(&upload, fault, p->topic->request_id, p->topic->status, &answer, &why);
+    p->is_terminal = upload.is_terminal;
+    p->text = upload.text;
+    if (!is_good)
+        return refuse(c, p, packet_id, why);
+    if (p->qos == 2 && session_add_incoming(c->ss, packet_id) != E_OK)
+        return refuse(c, p, packet_id, LEDGER_REFUSED_NO_MEMORY);
+    answer.record.topic = tenant_topics_find(&c->mw->tenant_topics, p->principal->tenant->id, DEVICE_ENDPOINT_COMMAND);
+    return submit(c, p, &answer.record, packet_id);
+}
+
 static void take_properties(struct mqtt_device_publish *p, const struct mqtt_properties *props)
 {
     struct mqtt_user_property user;
@@ -188,6 +222,7 @@ enum handle mqtt_device_publish(struct mqtt_conn *c, const struct mqtt_publish *
 
     p.config = mqtt_config(c->mw);
     p.registry = mqtt_registry(c->mw);
+    p.commands = c->mw->adapter->settings.commands;
     p.principal = &c->ss->principal;
     p.topic = topic;
     p.address = address;
@@ -197,6 +232,8 @@ enum handle mqtt_device_publish(struct mqtt_conn *c, const struct mqtt_publish *
     p.is_malformed = mqtt_publish_in_has_bad_format(publish);
     p.mapped = NULL;
     take_properties(&p, &publish->properties);
+    if (topic->endpoint == DEVICE_ENDPOINT_COMMAND)
+        return publish_response(c, &p, fault, publish->packet_id);
     if (!mqtt_device_prepare(&p, fault, &record, &why))
         return refuse(c, &p, publish->packet_id, why);
     request = request_of(&p, &record);
@@ -219,6 +256,7 @@ void mqtt_device_publish_will(struct mqtt_worker *mw, const struct principal *pr
     struct mqtt_device_publish p = {
         .config = mqtt_config(mw),
         .registry = mqtt_registry(mw),
+        .commands = mw->adapter->settings.commands,
         .principal = principal,
         .topic = topic,
         .address = will->topic,

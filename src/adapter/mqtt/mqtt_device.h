@@ -16,6 +16,7 @@
 struct mqtt_device_publish {
     const struct config *config;
     struct registry *registry;
+    struct command_plane *commands; /* NULL: there are no commands */
     const struct principal *principal;
     const struct device_topic *topic;
     struct str address, payload; /* the topic as it was sent, with its bag */

@@ -2,6 +2,7 @@
 
 #include "adapter/mqtt/mqtt_aliases.h"
 #include "adapter/mqtt/mqtt_aliases_out.h"
+#include "adapter/mqtt/mqtt_commands.h"
 #include "adapter/mqtt/mqtt_errors.h"
 #include "adapter/mqtt/mqtt_mapper.h"
 #include "base/check.h"
@@ -17,6 +18,7 @@ struct mqtt_extras *mqtt_extras_make(struct mqtt_conn *c)
 
 void mqtt_extras_free(struct mqtt_conn *c)
 {
+    mqtt_commands_leave(c);
     if (!c->extras)
         return;
     mqtt_aliases_free(c->extras->aliases);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <sys/random.h>
 
+#include "adapter/mqtt/mqtt_commands.h"
 #include "adapter/mqtt/mqtt_events.h"
 #include "adapter/mqtt/mqtt_handlers.h"
 #include "adapter/mqtt/mqtt_metrics.h"
@@ -255,6 +256,8 @@ static enum handle open_session(struct mqtt_conn *c, const struct mqtt_connect *
     LOG_DEBUG(LOG_MQTT, "connect.accepted", F_STR("tenant", ss->principal.tenant->id), F_STR("client", session_client_id(ss)),
               F_INT("version", connect->version), F_INT("session_present", is_present));
     mqtt_events_tell_connect(c, connect, is_present);
+    if (is_present)
+        mqtt_commands_resume(c);
     session_pump(ss);
     return HANDLE_DONE;
 }

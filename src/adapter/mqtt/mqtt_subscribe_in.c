@@ -1,5 +1,6 @@
 #include "adapter/mqtt/mqtt_subscribe_in.h"
 
+#include "adapter/mqtt/mqtt_commands.h"
 #include "adapter/mqtt/mqtt_errors.h"
 #include "adapter/mqtt/mqtt_events.h"
 #include "adapter/mqtt/mqtt_handlers.h"
@@ -9,29 +10,57 @@
 
 enum { REASONS_MAX = 64 /* filters of one packet answered without an allocation */ };
 
+/* The Subscription Identifier of all filters of a packet; 0: none. */
+static uint32_t id_of(const struct mqtt_subscribe *packet)
+{
+    return mqtt_property_has(&packet->properties, MQTT_PROPERTY_SUBSCRIPTION_IDENTIFIER)
+               ? packet->properties.subscription_identifier
+               : 0;
+}
+
+/* What a SUBSCRIBE waits for: the mail that was posted before it, and the answers to its filters for commands. */
 struct mqtt_barrier {
     struct mail mail;
     struct mqtt_conn *conn; /* NULL: gone */
+    unsigned n_awaited;
 };
 
-static void on_barrier(struct mail *m)
+static void pass(struct mqtt_barrier *b)
 {
-    struct mqtt_barrier *b = CONTAINER_OF(m, struct mqtt_barrier, mail);
     struct mqtt_conn *c = b->conn;
 
-    mem_free(MEM_ADAPTER, b);
-    if (!c)
+    if (--b->n_awaited > 0)
         return;
+    mem_free(MEM_ADAPTER, b);
     c->barrier = NULL;
     c->has_passed_barrier = true;
     mqtt_conn_resume(c);
 }
 
-static enum handle wait_at_barrier(struct mqtt_conn *c)
+static void on_barrier(struct mail *m)
+{
+    struct mqtt_barrier *b = CONTAINER_OF(m, struct mqtt_barrier, mail);
+
+    if (b->conn)
+        pass(b);
+    else
+        mem_free(MEM_ADAPTER, b);
+}
+
+void mqtt_subscribe_answered(struct mqtt_conn *c)
+{
+    pass(c->barrier);
+}
+
+static enum handle wait_at_barrier(struct mqtt_conn *c, const struct mqtt_subscribe *packet)
 {
     struct mqtt_barrier *b = mem_alloc(MEM_ADAPTER, sizeof *b);
+    struct mqtt_subscription wanted;
 
-    *b = (struct mqtt_barrier){.mail = {.on_mail = on_barrier}, .conn = c};
+    *b = (struct mqtt_barrier){.mail = {.on_mail = on_barrier}, .conn = c, .n_awaited = 1};
+    for (struct str rest = packet->filters; mqtt_subscribe_next(packet, &rest, &wanted);)
+        if (mqtt_commands_is_filter(c, wanted.filter.filter))
+            b->n_awaited += mqtt_commands_ask(c, wanted.filter.filter, wanted.qos, id_of(packet));
     c->barrier = b;
     stream_pause(&c->stream);
     mailbox_post(&c->mw->worker->loop.mailbox, &b->mail);
@@ -63,6 +92,8 @@ static uint8_t subscribe(struct mqtt_conn *c, const struct mqtt_subscription *wa
         return MQTT_REASON_TOPIC_FILTER_INVALID;
     if (mqtt_errors_is_filter(c, wanted->filter.filter))
         return mqtt_errors_subscribe(c, wanted->filter.filter, wanted->qos, id);
+    if (mqtt_commands_is_filter(c, wanted->filter.filter))
+        return mqtt_commands_answer(c, wanted->filter.filter, wanted->qos);
     e = session_subscribe(c->ss, wanted->filter.filter, &options, &existed);
     if (e != E_OK)
         return MQTT_REASON_QUOTA_EXCEEDED;
@@ -86,15 +117,9 @@ static bool unsubscribe(struct mqtt_conn *c, const struct mqtt_subscription *wan
         return false;
     if (mqtt_errors_is_filter(c, wanted->filter.filter))
         return mqtt_errors_unsubscribe(c, wanted->filter.filter);
+    if (mqtt_commands_is_filter(c, wanted->filter.filter))
+        return mqtt_commands_unsubscribe(c, wanted->filter.filter);
     return session_unsubscribe(c->ss, wanted->filter.filter);
-}
-
-/* The Subscription Identifier of all filters of a packet; 0: none. */
-static uint32_t id_of(const struct mqtt_subscribe *packet)
-{
-    return mqtt_property_has(&packet->properties, MQTT_PROPERTY_SUBSCRIPTION_IDENTIFIER)
-               ? packet->properties.subscription_identifier
-               : 0;
 }
 
 /* All filters in order; the SUBACK before any retained message, which is allowed either way (section 3.8.4) and what
@@ -106,7 +131,8 @@ static void subscribe_all(struct mqtt_conn *c, const struct mqtt_subscribe *pack
     size_t n = 0;
 
     for (struct str rest = packet->filters; mqtt_subscribe_next(packet, &rest, &wanted); n++) {
-        is_due[n] = wants_retained(&wanted, exists(c, &wanted)) && !mqtt_errors_is_filter(c, wanted.filter.filter);
+        is_due[n] = wants_retained(&wanted, exists(c, &wanted)) && !mqtt_errors_is_filter(c, wanted.filter.filter) &&
+                    !mqtt_commands_is_filter(c, wanted.filter.filter);
         reasons[n] = subscribe(c, &wanted, id);
         if (reasons[n] > MQTT_REASON_GRANTED_QOS_2) {
             is_due[n] = false;
@@ -153,7 +179,7 @@ enum handle mqtt_handle_subscribe(struct mqtt_conn *c, const struct mqtt_frame *
         return HANDLE_DONE;
     }
     if (!c->has_passed_barrier)
-        return wait_at_barrier(c);
+        return wait_at_barrier(c, &packet);
     c->has_passed_barrier = false;
     if (packet.filter_count > REASONS_MAX)
         reasons = mem_try_alloc(MEM_ADAPTER, 2 * (size_t)packet.filter_count);

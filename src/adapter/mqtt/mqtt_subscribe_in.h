@@ -8,5 +8,8 @@
 
 #include "adapter/mqtt/mqtt_conn.h"
 
+/* One of the filters for commands that mqtt_commands_ask() was to tell of has its answer. */
+void mqtt_subscribe_answered(struct mqtt_conn *c);
+
 /* The connection closes: its barrier, if there is one, will find nobody. */
 void mqtt_subscribe_cancel(struct mqtt_conn *c);

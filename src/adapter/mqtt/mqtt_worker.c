@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 
+#include "adapter/mqtt/mqtt_command_out.h"
+#include "adapter/mqtt/mqtt_commands.h"
 #include "adapter/mqtt/mqtt_conn.h"
 #include "adapter/mqtt/mqtt_mapper.h"
 #include "adapter/mqtt/mqtt_pending.h"
@@ -118,6 +120,7 @@ void mqtt_worker_init(struct mqtt_worker *mw, struct mqtt_adapter *a, struct wor
     list_init(&mw->connections);
     list_init(&mw->waiting);
     list_init(&mw->waiting_topics);
+    list_init(&mw->commands_out);
     mw->room = (struct sink_waiter){.mail = {.on_mail = on_room}, .home = &w->loop.mailbox};
     mw->retry = (struct timer){.on_timer = on_retry};
     mw->conn_slab = (struct slab){.object_bytes = sizeof(struct mqtt_conn), .sub = MEM_ADAPTER};
@@ -156,6 +159,8 @@ void mqtt_worker_close(struct mqtt_worker *mw)
 
 void mqtt_worker_fini(struct mqtt_worker *mw)
 {
+    mqtt_commands_fini(mw);
+    mqtt_command_out_fini(mw);
     tenant_topics_fini(&mw->tenant_topics);
     mqtt_mapper_fini(mw);
     mqtt_topics_free(mw);

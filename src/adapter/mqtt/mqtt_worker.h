@@ -51,6 +51,8 @@ struct mqtt_worker {
     struct slab conn_slab, pending_slab, part_slab;
     struct http_client *mapper; /* the next four: mqtt_mapper.h; NULL: not used yet */
     struct http_client_options *mapper_options;
+    struct map command_sets;          /* mqtt_commands.h */
+    struct list commands_out;         /* mqtt_command_out.h */
     struct mqtt_mapping *mapped_will; /* whose answer is being used */
     unsigned will_origin;             /* of the will that is being published: its listener */
     struct mail start, drain, reload;

@@ -306,17 +306,33 @@ size_t mqtt_property_size(const struct mqtt_properties *props)
     return mqtt_wire_varint_size(size) + size;
 }
 
-char *mqtt_property_write(char *p, const struct mqtt_properties *props)
+static char *write_content(char *p, const struct mqtt_properties *props)
 {
     const struct mqtt_property_row *row;
     struct value v;
 
-    p = mqtt_wire_put_varint(p, content_size(props));
     for (uint32_t left = props->has; next_field(props, &left, &row, &v);)
         p = write_value(mqtt_wire_put_u8(p, row->id), &v, row->type);
     for (struct str rest = props->raw; take_next(&rest, MQTT_PROPERTY_USER_PROPERTY, &v);)
         p = write_value(mqtt_wire_put_u8(p, ID_USER_PROPERTY), &v, MQTT_TYPE_UTF8_STRING_PAIR);
     return p;
+}
+
+char *mqtt_property_write(char *p, const struct mqtt_properties *props)
+{
+    return write_content(mqtt_wire_put_varint(p, content_size(props)), props);
+}
+
+err mqtt_property_encode_bare(struct buf *out, enum mem_sub sub, const struct mqtt_properties *props)
+{
+    size_t size = content_size(props);
+    char *to = buf_reserve(out, sub, size);
+
+    if (!to)
+        return E_NOMEM;
+    write_content(to, props);
+    buf_commit(out, size);
+    return E_OK;
 }
 
 struct mqtt_properties mqtt_property_trim(const struct mqtt_encoder *e, size_t other, const struct mqtt_properties *props)

@@ -150,6 +150,9 @@ size_t mqtt_property_size(const struct mqtt_properties *props);
 /* Writes `props` with its length to `p`, which has room for mqtt_property_size(), and returns the end. */
 char *mqtt_property_write(char *p, const struct mqtt_properties *props);
 
+/* Appends `props` as a message keeps them (core/message.h): without the length before them. E_NOMEM: nothing was appended. */
+MUST_USE err mqtt_property_encode_bare(struct buf *out, enum mem_sub sub, const struct mqtt_properties *props);
+
 /* What of `props` (NULL is none) may be sent in a packet whose other fields take `other` bytes after the fixed header: all of
  * it, or without User Properties, or without the Reason String as well, when the packet would else be larger than the
  * client's Maximum Packet Size. Returns a borrowing copy; nothing before 5.0. */

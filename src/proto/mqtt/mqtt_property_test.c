@@ -296,6 +296,7 @@ static void every_property_survives_writing_and_reading(void **state)
 
         for (unsigned type = 0; type <= MQTT_AUTH; type++) {
             struct mqtt_properties p;
+            struct buf bare = {0};
             char out[128];
 
             if (mqtt_property_decode(mqtt_test_view(&b), type, &p) != MQTT_REASON_SUCCESS)
@@ -303,6 +304,9 @@ static void every_property_survives_writing_and_reading(void **state)
             assert_int_equal(mqtt_property_size(&p), 1 + b.n);
             assert_ptr_equal(mqtt_property_write(out, &p), out + 1 + b.n);
             assert_memory_equal(out + 1, b.p, b.n);
+            assert_int_equal(mqtt_property_encode_bare(&bare, MEM_TEST, &p), E_OK);
+            assert_true(str_equal(buf_str(&bare), mqtt_test_view(&b)));
+            buf_free(&bare, MEM_TEST);
         }
     }
 }

@@ -69,6 +69,12 @@ class Metrics:
             ends = {end: self.sum(f"millrace_to_mqtt_{end}") for end in ("delivered_total", "dropped_total", "waiting")}
             assert came == sum(ends.values()), f"{came} records from Kafka, but {ends}"
             assert all(part >= 0 for part in ends.values()), f"records from Kafka: {ends}"
+        if any(name == "millrace_commands_received_total" for name, _, _ in self.samples):
+            came = self.sum("millrace_commands_received_total")
+            ends = {end: self.sum(f"millrace_commands_{end}") for end in ("delivered_total", "refused_total", "dropped_total",
+                                                                           "waiting")}
+            assert came == sum(ends.values()), f"{came} commands came, but {ends}"
+            assert all(part >= 0 for part in ends.values()), f"commands: {ends}"
 
 
 class Server:

@@ -1,0 +1,92 @@
+#include "main/server_command.h"
+
+#include <stdio.h>
+
+#include "base/arena.h"
+#include "command/command.h"
+#include "kafka/kafka_consumer.h"
+#include "main/kafka_options.h"
+#include "main/server.h"
+
+enum { GROUP_BYTES = 256, EMBEDDED_FIND_MS = 500 };
+
+/* Whether devices can take commands by any listener. */
+static bool takes_commands(const struct config *config)
+{
+    for (size_t i = 0; i < config->listener_count; i++)
+        if (config->listeners[i].is_hono)
+            return true;
+    return false;
+}
+
+static err open_consumer(struct server *s, struct errinfo *ei)
+{
+    const struct config *config = s->now->config;
+    struct kafka_consumer_settings settings = {
+        .find_ms = config->kafka.is_embedded ? EMBEDDED_FIND_MS : 0,
+        .max_unsettled = (uint32_t)config->kafka.max_uncommitted,
+        .max_bytes = config->kafka.max_uncommitted_bytes,
+        .reader = command_reader(s->command.plane),
+        .wants = s->command.plane,
+    };
+    struct kafka_settings kafka;
+    struct arena scratch = {0};
+    char name[KAFKA_OPTIONS_INSTANCE_BYTES], group[GROUP_BYTES];
+    err e = kafka_options_instance(config, name, ei);
+
+    if (e != E_OK)
+        return e;
+    settings.instance = str_from(name);
+    settings.group = (struct str){group, (size_t)snprintf(group, sizeof group, "%.*s.command", STR_ARG(config->kafka.group))};
+    kafka_options_make(&scratch, config, &kafka);
+    e = kafka_consumer_open(s->kafka, &kafka, &settings, &s->command.consumer, ei);
+    arena_free(&scratch, MEM_CONFIG);
+    return e;
+}
+
+err server_command_open(struct server *s, struct errinfo *ei)
+{
+    struct command_settings settings = {.workers = &s->workers, .sink = kafka_sink(s->kafka), .generation = s->now};
+
+    if (!takes_commands(s->now->config))
+        return E_OK;
+    s->command.plane = command_new(&settings);
+    return open_consumer(s, ei);
+}
+
+void server_command_use(struct server *s, struct generation *next, struct mail *done)
+{
+    if (s->command.plane)
+        command_use(s->command.plane, next, done, &s->loop.mailbox);
+    else
+        mailbox_post(&s->loop.mailbox, done);
+}
+
+void server_command_start(struct server_command *c)
+{
+    if (!c->plane)
+        return;
+    command_start(c->plane, kafka_consumer_source(c->consumer));
+    kafka_consumer_start(c->consumer);
+}
+
+void server_command_drain(struct server_command *c)
+{
+    if (!c->plane)
+        return;
+    kafka_consumer_pause(c->consumer);
+    command_drain(c->plane);
+}
+
+void server_command_stop(struct server_command *c)
+{
+    if (c->consumer)
+        kafka_consumer_stop(c->consumer);
+}
+
+void server_command_free(struct server_command *c)
+{
+    command_free(c->plane);
+    kafka_consumer_free(c->consumer);
+    *c = (struct server_command){0};
+}
