@@ -73,6 +73,9 @@ static err apply_flag(struct cli *cli, const struct cli_flag_row *flag, const ch
     case CLI_FLAG_RETAIN:
         cli->explain.retain = true;
         break;
+    case CLI_FLAG_FROM:
+        cli->from = strcmp(value, "-") == 0 ? NULL : value;
+        break;
     case CLI_FLAG_CONFIG:
         cli->config_file = value;
         break;
@@ -145,20 +148,25 @@ static bool is_word(const char *word, const char *name, const char *letter)
     return strcmp(word, name) == 0 || strcmp(word, letter) == 0;
 }
 
-static err find_command(const char *word, enum cli_command *out_command, struct errinfo *ei)
+/* `next` is the word behind it, or NULL. */
+static err find_command(const char *word, const char *next, enum cli_command *out_command, struct errinfo *ei)
 {
     struct nearest near = {.word = str_from(word)};
+    bool is_found = false;
 
     for (int i = 0; i < CLI_COMMANDS; i++) {
-        const char *name = cli_command_table[i].name;
+        const char *name = cli_command_table[i].name, *object = cli_command_table[i].object;
 
         if (name && strcmp(word, name) == 0) {
-            *out_command = (enum cli_command)i;
-            return E_OK;
+            if (!is_found || (object && next && strcmp(next, object) == 0))
+                *out_command = (enum cli_command)i;
+            is_found = true;
         }
         if (name)
             nearest_offer(&near, str_from(name));
     }
+    if (is_found)
+        return E_OK;
     return refuse_word(ei, word[0] == '-' ? "unknown flag" : "unknown command", word, &near);
 }
 
@@ -172,6 +180,8 @@ static err check_sources(const struct cli *cli, struct errinfo *ei)
         return errinfo_set(ei, E_INVAL, "which topic? --topic TOPIC");
     if (cli->is_dev && cli->config_file)
         return errinfo_set(ei, E_INVAL, "--dev and --config exclude each other");
+    if (cli->command == CLI_FANOUT || cli->command == CLI_FANOUT_WRITE)
+        return E_OK;
     if (!cli->is_dev && !cli->config_file && cli->setting_count == 0)
         return errinfo_set(ei, E_INVAL, "which configuration? -c FILE, or --dev to try it out");
     return E_OK;
@@ -205,7 +215,7 @@ err cli_parse(int argc, char *const *argv, struct cli *out_cli, struct errinfo *
         out_cli->command = CLI_VERSION;
         return E_OK;
     }
-    e = find_command(*args.next, &out_cli->command, ei);
+    e = find_command(*args.next, args.left > 1 ? args.next[1] : NULL, &out_cli->command, ei);
     args.next++;
     args.left--;
     if (e == E_OK)
@@ -240,7 +250,10 @@ err cli_load_config(const struct cli *cli, struct config **out_config, struct co
 
     if (cli->config_file)
         return config_load_file(&source, out_config, errors);
-    source.text = cli->is_dev ? str_from(cli_dev_text) : (struct str){0};
+    if (cli->is_dev)
+        source.text = str_from(cli_dev_text);
+    else if (cli->command == CLI_FANOUT || cli->command == CLI_FANOUT_WRITE)
+        source.text = STR("fanout: {}\n"); /* the section alone, the rest is as the flags say */
     return config_load(&source, out_config, errors);
 }
 
@@ -299,19 +312,37 @@ static void print_flags(FILE *to, enum cli_command command)
     }
 }
 
+static bool takes_settings(enum cli_command command)
+{
+    for (size_t i = 0; i < cli_flag_count; i++)
+        if (cli_flag_table[i].kind == CLI_FLAG_SET)
+            return cli_flag_table[i].commands & 1u << command;
+    return false;
+}
+
+static void print_command(FILE *to, const struct cli_command_row *row)
+{
+    char name[64];
+
+    (void)snprintf(name, sizeof name, "%s%s%s", row->name, row->object ? " " : "", row->object ? row->object : ""); /* fits */
+    fprintf(to, "  %-*s%s\n", HELP_COLUMN - 2, name, row->summary);
+}
+
 void cli_print_help(FILE *to, enum cli_command topic)
 {
     if (topic != CLI_HELP) {
         fprintf(to, "Usage: %s\n\n%s", cli_command_table[topic].usage, cli_command_table[topic].description);
         print_flags(to, topic);
-        fputs("\nOptions of the file and of --set, explained in CONFIGURATION.md:\n", to);
-        config_doc_write_list(to);
+        if (takes_settings(topic)) {
+            fputs("\nOptions of the file and of --set, explained in CONFIGURATION.md:\n", to);
+            config_doc_write_list(to);
+        }
         return;
     }
     fputs("Usage: millrace COMMAND [FLAGS]\n\nConnects devices to Apache Kafka and Kafka to devices.\n\nCommands:\n", to);
     for (int i = 0; i < CLI_COMMANDS; i++)
         if (cli_command_table[i].name)
-            fprintf(to, "  %-*s%s\n", HELP_COLUMN - 2, cli_command_table[i].name, cli_command_table[i].summary);
+            print_command(to, &cli_command_table[i]);
     fprintf(to, "\nFlags:\n  %-*s%s\n  %-*s%s\n", HELP_COLUMN - 2, "-h, --help", "this text; after a command: its own",
             HELP_COLUMN - 2, "-V, --version", "the version");
     fputs("\nTo try it out: millrace serve --dev\n", to);

@@ -18,6 +18,8 @@ enum cli_command {
     CLI_SERVE,
     CLI_CHECK,
     CLI_EXPLAIN,
+    CLI_FANOUT,
+    CLI_FANOUT_WRITE,
     CLI_COMMANDS,
 };
 
@@ -39,6 +41,7 @@ struct cli {
     bool skips_secrets;
     bool prints_docs;
     const char *config_file; /* NULL: none */
+    const char *from;        /* of `fanout write-config`: the file; NULL: stdin */
     struct cli_explain explain;
     struct config_setting settings[CLI_MAX_SETTINGS];
     size_t setting_count;

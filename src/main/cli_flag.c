@@ -2,7 +2,14 @@
 
 #include "base/check.h"
 
-enum { SERVE = 1u << CLI_SERVE, CHECK = 1u << CLI_CHECK, EXPLAIN = 1u << CLI_EXPLAIN, BOTH = SERVE | CHECK | EXPLAIN };
+enum {
+    SERVE = 1u << CLI_SERVE,
+    CHECK = 1u << CLI_CHECK,
+    EXPLAIN = 1u << CLI_EXPLAIN,
+    FANOUT = 1u << CLI_FANOUT,
+    WRITE = 1u << CLI_FANOUT_WRITE,
+    BOTH = SERVE | CHECK | EXPLAIN,
+};
 
 #define KEPT_IN(member) .kind = CLI_FLAG_TEXT, .commands = EXPLAIN, .offset = offsetof(struct cli_explain, member)
 
@@ -18,13 +25,24 @@ const struct cli_command_row cli_command_table[CLI_COMMANDS] = {
                      "millrace explain publish (-c FILE | --dev) --client ID --topic TOPIC [FLAGS]", "publish",
                      "Says which Kafka topics, keys, partitions and headers a publish would get and when it would be\n"
                      "acknowledged, or why it would be refused. Exits 0 when it would be taken, 1 when not. Sends nothing.\n"},
+    [CLI_FANOUT] =
+        {"fanout", "be the fan-out sidecar: one CloudEvent in, every subscriber out", "millrace fanout [FLAGS]", NULL,
+         "Takes CloudEvents over HTTP and answers each when every subscriber of its channel has it. The channels are\n"
+         "in a folder, which is watched, in Knative's form or in ours (FANOUT.md). Needs no Kafka. SIGTERM stops in\n"
+         "order: what was answered with 202 has reached every subscriber.\n"},
+    [CLI_FANOUT_WRITE] =
+        {"fanout", "replace the channels of a fan-out, if they are good",
+         "millrace fanout write-config [--config-dir DIR] [--from FILE]", "write-config",
+         "Reads channels from a file or stdin. When they are good, they take the place of those in the folder at\n"
+         "once: as multiChannelFanoutConfig when they are in Knative's form, else as channels.yaml. When not, prints\n"
+         "every error as FILE:LINE: MESSAGE to stderr, changes nothing and exits 1.\n"},
 };
 
 const struct cli_flag_row cli_flag_table[] = {
     {.name = "--config",
      .letter = 'c',
      .kind = CLI_FLAG_CONFIG,
-     .commands = BOTH,
+     .commands = BOTH | FANOUT,
      .value = "FILE",
      .help = "the configuration, see CONFIGURATION.md"},
     {.name = "--dev",
@@ -44,9 +62,26 @@ const struct cli_flag_row cli_flag_table[] = {
      .value = "HOST:PORT",
      .path = "listeners[http].http",
      .help = "where the first HTTP listener serves devices; without one in the file there is one more (--dev: 127.0.0.1:8080)"},
+    {.name = "--config-dir",
+     .kind = CLI_FLAG_SETTING,
+     .commands = FANOUT | WRITE,
+     .value = "DIR",
+     .path = "fanout.config_dir",
+     .help = "the folder with the channels (/etc/config/fanout_sidecar)"},
+    {.name = "--from",
+     .kind = CLI_FLAG_FROM,
+     .commands = WRITE,
+     .value = "FILE",
+     .help = "the channels to write; - or nothing: stdin"},
+    {.name = "--listen",
+     .kind = CLI_FLAG_SETTING,
+     .commands = FANOUT,
+     .value = "HOST:PORT",
+     .path = "fanout.listen",
+     .help = "where events come in (0.0.0.0:11235)"},
     {.name = "--admin",
      .kind = CLI_FLAG_SETTING,
-     .commands = BOTH,
+     .commands = BOTH | FANOUT,
      .value = "HOST:PORT",
      .path = "admin.listen",
      .help = "where /metrics, /livez and /readyz are (127.0.0.1:8081)"},
@@ -59,25 +94,25 @@ const struct cli_flag_row cli_flag_table[] = {
      .help = "the Kafka cluster, as HOST:PORT[,HOST:PORT...]"},
     {.name = "--data",
      .kind = CLI_FLAG_SETTING,
-     .commands = BOTH,
+     .commands = BOTH | FANOUT,
      .value = "DIR",
      .path = "data_dir",
-     .help = "the folder for what is kept on disk (--dev: millrace-data)"},
+     .help = "the folder for what is kept on disk"},
     {.name = "--workers",
      .kind = CLI_FLAG_SETTING,
-     .commands = BOTH,
+     .commands = BOTH | FANOUT,
      .value = "N",
      .path = "workers",
      .help = "how many threads serve connections; 0: one for each CPU"},
     {.name = "--log-level",
      .kind = CLI_FLAG_SETTING,
-     .commands = BOTH,
+     .commands = BOTH | FANOUT,
      .value = "LEVEL",
      .path = "log.level",
      .help = "error, warn, info or debug"},
     {.name = "--set",
      .kind = CLI_FLAG_SET,
-     .commands = BOTH,
+     .commands = BOTH | FANOUT,
      .value = "PATH=VALUE",
      .help = "set any option of the configuration; can be given again and outranks the file"},
     {.name = "--client", KEPT_IN(client), .value = "ID", .help = "the client id of the sender"},
@@ -106,7 +141,7 @@ const struct cli_flag_row cli_flag_table[] = {
      .kind = CLI_FLAG_PRINT_DOCS,
      .commands = CHECK,
      .help = "print CONFIGURATION.md"},
-    {.name = "--help", .letter = 'h', .kind = CLI_FLAG_HELP, .commands = BOTH, .help = "this text"},
+    {.name = "--help", .letter = 'h', .kind = CLI_FLAG_HELP, .commands = BOTH | FANOUT | WRITE, .help = "this text"},
 };
 
 const size_t cli_flag_count = ARRAY_LEN(cli_flag_table);

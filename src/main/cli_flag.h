@@ -10,7 +10,7 @@ struct cli_command_row {
     const char *name;    /* as typed; NULL: not a command of its own */
     const char *summary; /* one line */
     const char *usage;
-    const char *object;      /* a second word that must follow, or NULL */
+    const char *object;      /* a second word that must follow, or NULL; of two rows with one name it decides which is meant */
     const char *description; /* paragraphs of the help */
 };
 
@@ -25,6 +25,7 @@ enum cli_flag_kind {
     CLI_FLAG_TEXT,     /* kept in struct cli_explain, at `offset` */
     CLI_FLAG_PROPERTY, /* can be given again */
     CLI_FLAG_RETAIN,
+    CLI_FLAG_FROM,
 };
 
 struct cli_flag_row {

@@ -45,6 +45,12 @@ static void commands_and_flags_are_recognised(void **state)
         {{"serve", "--kafka", "k:9092", "--mqtt", "127.0.0.1:0"}, CLI_SERVE, 3},
         {{"check", "--config=x.yaml", "--no-secrets"}, CLI_CHECK, 0},
         {{"check", "--print-docs"}, CLI_CHECK, 0},
+        {{"fanout"}, CLI_FANOUT, 0},
+        {{"fanout", "--config-dir", "x", "--listen=a:1", "--admin", "b:2", "--data", "d"}, CLI_FANOUT, 4},
+        {{"fanout", "write-config", "--from", "x"}, CLI_FANOUT_WRITE, 0},
+        {{"fanout", "write-config", "--config-dir=x"}, CLI_FANOUT_WRITE, 1},
+        {{"fanout", "write-config", "--help"}, CLI_HELP, 0},
+        {{"fanout", "--help"}, CLI_HELP, 0},
     };
 
     (void)state;
@@ -180,6 +186,17 @@ static void in_man_form(const char *flag, char *out)
     *out = '\0';
 }
 
+/* Not as the beginning of a longer one. */
+static bool tells_flag(const char *text, const char *flag)
+{
+    size_t n = strlen(flag);
+
+    for (; (text = strstr(text, flag)); text += n)
+        if (text[n] != '-' && !(text[n] >= 'a' && text[n] <= 'z'))
+            return true;
+    return false;
+}
+
 static void help_and_man_page_name_every_command_and_flag(void **state)
 {
     static char man[TEXT_BYTES], help[TEXT_BYTES];
@@ -204,8 +221,7 @@ static void help_and_man_page_name_every_command_and_flag(void **state)
         if (!flag->is_hidden && !strstr(man, written))
             fail_msg("docs/millrace.1 does not tell about %s", flag->name);
         for (int k = CLI_SERVE; k < CLI_COMMANDS; k++)
-            if ((strstr(help_of((enum cli_command)k, help), flag->name) != NULL) !=
-                (!flag->is_hidden && (flag->commands & 1u << k)))
+            if (tells_flag(help_of((enum cli_command)k, help), flag->name) != (!flag->is_hidden && (flag->commands & 1u << k)))
                 fail_msg("the help of %s is wrong about %s", cli_command_table[k].name, flag->name);
     }
 }

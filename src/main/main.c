@@ -4,6 +4,7 @@
 #include "main/check_config.h"
 #include "main/cli.h"
 #include "main/explain.h"
+#include "main/fanout_write.h"
 #include "main/serve.h"
 
 static int help(const struct cli *cli)
@@ -20,8 +21,13 @@ static int version(const struct cli *cli)
 }
 
 static int (*const commands[CLI_COMMANDS])(const struct cli *cli) = {
-    [CLI_HELP] = help,           [CLI_VERSION] = version, [CLI_SERVE] = serve_run, [CLI_CHECK] = check_config_run,
+    [CLI_HELP] = help,
+    [CLI_VERSION] = version,
+    [CLI_SERVE] = serve_run,
+    [CLI_CHECK] = check_config_run,
     [CLI_EXPLAIN] = explain_run,
+    [CLI_FANOUT] = serve_run,
+    [CLI_FANOUT_WRITE] = fanout_write_run,
 };
 
 int main(int argc, char **argv)

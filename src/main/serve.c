@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "main/fanout_serve.h"
 #include "main/server.h"
 #include "obs/obs_log.h"
 
@@ -48,12 +49,22 @@ int serve_run(const struct cli *cli)
         cli_print_errors(stderr, &errors);
         return 1;
     }
+    if (cli->command == CLI_FANOUT && !start.first->config->fanout.is_enabled) {
+        fprintf(stderr, "millrace: %s has no section fanout\n", cli_source_name(cli));
+        generation_unref(start.first);
+        return 1;
+    }
     if (start_log(start.first->config, &ei) != E_OK) {
         fprintf(stderr, "millrace: %s\n", ei.text);
         generation_unref(start.first);
         return 1;
     }
-    status = run(&start);
+    if (fanout_serve_is_alone(start.first->config)) {
+        status = fanout_serve_run(cli, start.first->config);
+        generation_unref(start.first);
+    } else {
+        status = run(&start);
+    }
     obs_log_stop();
     return status;
 }
