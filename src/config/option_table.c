@@ -422,7 +422,7 @@ const struct option option_table[] = {
      .flags = OPTION_RELOADABLE | OPTION_REQUIRED,
      RANGE(1, 2000),
      IN_MAPPER(url),
-     .help = "Where messages are sent by POST, as in http://mapper:8080/map."},
+     .help = "Where messages are sent by POST, as in http://mapper:8080/map; https:// is TLS (https_client)."},
     {.path = "mappers.*.timeout",
      .type = OPTION_DURATION,
      .flags = OPTION_RELOADABLE,

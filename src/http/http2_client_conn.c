@@ -126,6 +126,10 @@ static void on_connect(struct stream *s)
 {
     struct http2_client_conn *c = from_stream(s);
 
+    if (s->tls && !str_equal(tls_conn_alpn(s->tls), STR("h2"))) { /* RFC 9113 section 3.2 */
+        leave(c, E_PROTO);
+        return;
+    }
     c->deadline_ms = UINT64_MAX;
     c->was_idle = false;
     place(c);
@@ -239,7 +243,6 @@ err http2_client_conn_open(struct http_client_endpoint *ep, struct http_call *ca
 {
     const struct http_client_options *o = ep->client->options;
     struct http2_client_conn *c = mem_alloc_zero(MEM_HTTP, sizeof *c);
-    const struct sockaddr_storage *address = &ep->addresses[call->n_tried];
     err e;
 
     c->endpoint = ep;
@@ -249,8 +252,7 @@ err http2_client_conn_open(struct http_client_endpoint *ep, struct http_call *ca
     e = begin(c);
     metric_add(o->metrics->connects, 1);
     if (e == E_OK)
-        e = stream_connect(&c->stream, ep->client->loop, (const struct sockaddr *)address,
-                           address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in), &ops);
+        e = http_client_connect(ep, call, &c->stream, &ops);
     if (e != E_OK) {
         nghttp2_session_del(c->session);
         mem_free(MEM_HTTP, c);

@@ -6,6 +6,7 @@
 #include "base/siphash.h"
 #include "http/http2_client_conn.h"
 #include "http/http_client_private.h"
+#include "loop/tls.h"
 #include "proto/http1/http1_encoder.h"
 
 enum { MAX_CONNECTIONS = 16, MAX_WAITING = 1000, ADDRESSES_MS = 30000, SPARE_BYTES = 4096 };
@@ -21,12 +22,13 @@ struct key {
     struct str host;
     uint64_t pool;
     uint16_t port;
-    bool is_http2;
+    bool is_http2, is_https;
 };
 
 static uint64_t hash_of(const struct key *key)
 {
-    uint64_t number = key->pool << 16 ^ key->pool >> 48 ^ key->port ^ (key->is_http2 ? UINT64_MAX : 0);
+    uint64_t number =
+        key->pool << 16 ^ key->pool >> 48 ^ key->port ^ (key->is_http2 ? UINT64_MAX : 0) ^ (key->is_https ? UINT32_MAX : 0);
 
     return siphash_pair(key->host, (struct str){(const char *)&number, sizeof number});
 }
@@ -37,7 +39,7 @@ static bool is_for(const void *entry, const void *key)
     const struct key *wanted = key;
 
     return ep->port == wanted->port && ep->pool == wanted->pool && ep->is_http2 == wanted->is_http2 &&
-           str_equal((struct str){ep->host, ep->host_bytes}, wanted->host);
+           ep->is_https == wanted->is_https && str_equal((struct str){ep->host, ep->host_bytes}, wanted->host);
 }
 
 static void set_numeric_address(struct http_client_endpoint *ep)
@@ -73,6 +75,7 @@ static struct http_client_endpoint *endpoint_for(struct http_client *cl, const s
     ep->pool = key->pool;
     ep->port = key->port;
     ep->is_http2 = key->is_http2;
+    ep->is_https = key->is_https;
     ep->host_bytes = key->host.n;
     memcpy(ep->host, key->host.p, key->host.n);
     list_init(&ep->waiting);
@@ -275,9 +278,22 @@ static void run(struct task *t)
     }
     if (ep->n_conns || ep->query || loop_is_deferred(t))
         return;
-    ASSERT(
-        map_remove(&cl->endpoints, hash_of(&(struct key){{ep->host, ep->host_bytes}, ep->pool, ep->port, ep->is_http2}), ep));
+    ASSERT(map_remove(&cl->endpoints,
+                      hash_of(&(struct key){{ep->host, ep->host_bytes}, ep->pool, ep->port, ep->is_http2, ep->is_https}), ep));
     free_endpoint(ep);
+}
+
+err http_client_connect(struct http_client_endpoint *ep, const struct http_call *call, struct stream *s,
+                        const struct stream_ops *ops)
+{
+    const struct sockaddr_storage *address = &ep->addresses[call->n_tried];
+    const struct sockaddr *to = (const struct sockaddr *)address;
+    unsigned bytes = address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+    const struct tls_server server = {.name = ep->host, .alpn = ep->is_http2 ? "h2" : "http/1.1"};
+
+    if (!ep->is_https)
+        return stream_connect(s, ep->client->loop, to, bytes, ops);
+    return stream_connect_tls(s, ep->client->loop, to, bytes, ops, ep->client->tls, &server);
 }
 
 void http_client_connect_elsewhere(struct http_client_endpoint *ep, struct http_call *call)
@@ -307,6 +323,14 @@ void http_client_wait_first(struct http_call *call)
 void http_client_init(struct http_client *cl, struct loop *l, const struct http_client_options *options)
 {
     *cl = (struct http_client){.loop = l, .options = options};
+}
+
+void http_client_use_tls(struct http_client *cl, struct tls *tls)
+{
+    struct tls *before = cl->tls;
+
+    cl->tls = tls ? tls_ref(tls) : NULL;
+    tls_unref(before);
 }
 
 static err write_head(struct http_client *cl, struct http_call *call, const struct http_client_request *request)
@@ -349,9 +373,9 @@ static void start(struct http_client_endpoint *ep, struct http_call *call)
 
 err http_client_send(struct http_client *cl, struct http_call *call, const struct http_client_request *request)
 {
-    const struct key key = {request->url->host, request->pool, request->url->port, request->is_http2};
+    const struct key key = {request->url->host, request->pool, request->url->port, request->is_http2, request->url->is_https};
     struct http_client_endpoint *ep;
-    err e = cl->is_closed ? E_CLOSED : write_head(cl, call, request);
+    err e = cl->is_closed ? E_CLOSED : key.is_https && !cl->tls ? E_INVAL : write_head(cl, call, request);
 
     ASSERT(!call->endpoint);
     if (e != E_OK)
@@ -426,6 +450,8 @@ void http_client_fini(struct http_client *cl)
         free_endpoint(ep);
     }
     map_free(&cl->endpoints, MEM_HTTP);
+    tls_unref(cl->tls);
+    cl->tls = NULL;
     while (cl->n_spares > 0)
         buf_free(&cl->spares[--cl->n_spares], MEM_HTTP);
 }

@@ -42,6 +42,7 @@ enum { HTTP_CLIENT_SPARES = 64 };
 struct http_client {
     struct loop *loop;
     const struct http_client_options *options;
+    struct tls *tls; /* NULL: no https */
     struct map endpoints;
     struct buf spares[HTTP_CLIENT_SPARES]; /* buffers of heads to use again */
     unsigned n_spares;
@@ -67,7 +68,7 @@ struct http_client_request {
 /* Owned by the requester, zeroed but for on_done, and left alone until that runs; it may then be freed or used again. */
 struct http_call {
     void (*on_done)(struct http_call *call);
-    /* E_OK: there is a response, whatever its status. E_NOTFOUND: no such host; E_IO: no connection; E_TIMEOUT; E_CLOSED: the
+    /* E_OK: there is a response, whatever its status. E_NOTFOUND: no such host; E_IO: no connection, or its TLS came to nothing; E_TIMEOUT; E_CLOSED: the
      * server closed, or the client was; E_PROTO, E_LIMIT: the response is no good, or too large; E_NOMEM. */
     err result;
     const struct http1_response_head *response; /* these two until on_done returns, with E_OK */
@@ -90,7 +91,11 @@ struct http_call {
 /* Sets up; `options` is borrowed as long as the client is used. */
 void http_client_init(struct http_client *cl, struct loop *l, const struct http_client_options *options);
 
-/* Takes a request. E_INVAL: a header would break out of its line. E_LIMIT: too many wait for this server. E_CLOSED: the client is
+/* New connections to https servers have this TLS from now on; NULL: none, which is how a client begins. A reference is taken. */
+struct tls;
+void http_client_use_tls(struct http_client *cl, struct tls *tls);
+
+/* Takes a request. E_INVAL: a header would break out of its line, or https without TLS. E_LIMIT: too many wait for this server. E_CLOSED: the client is
  * closed. E_NOMEM. on_done is not called then. */
 MUST_USE err http_client_send(struct http_client *cl, struct http_call *call, const struct http_client_request *request);
 

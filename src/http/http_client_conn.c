@@ -217,6 +217,8 @@ static void end_call(struct http_client_conn *c, struct http_call *call, err why
         http_client_finish(call, E_OK, 0, &c->response, buf_str(&c->body));
     else if (why != E_NOMEM && c->has_served && !c->has_bytes && !call->is_retried)
         retry(c->endpoint, call);
+    else if (why == E_PROTO || why == E_TIMEOUT) /* the stream's own reasons: TLS */
+        http_client_finish(call, E_IO, HTTP_CLIENT_FAILED_TLS, NULL, (struct str){0});
     else if (why == E_NOMEM)
         http_client_finish(call, E_NOMEM, HTTP_CLIENT_FAILED_MEMORY, NULL, (struct str){0});
     else
@@ -262,9 +264,7 @@ err http_client_conn_open(struct http_client_endpoint *ep, struct http_call *cal
 {
     const struct http_client_options *o = ep->client->options;
     struct http_client_conn *c = mem_alloc_zero(MEM_HTTP, sizeof *c);
-    const struct sockaddr_storage *address = &ep->addresses[call->n_tried];
-    err e = stream_connect(&c->stream, ep->client->loop, (const struct sockaddr *)address,
-                           address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in), &ops);
+    err e = http_client_connect(ep, call, &c->stream, &ops);
 
     metric_add(o->metrics->connects, 1);
     if (e != E_OK) {

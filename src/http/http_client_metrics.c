@@ -5,10 +5,15 @@
 #include "base/check.h"
 
 static const char *const failures[HTTP_CLIENT_FAILURES] = {
-    [HTTP_CLIENT_FAILED_NAME] = "name",         [HTTP_CLIENT_FAILED_CONNECT] = "connect",
-    [HTTP_CLIENT_FAILED_TIMEOUT] = "timeout",   [HTTP_CLIENT_FAILED_CLOSED] = "closed",
-    [HTTP_CLIENT_FAILED_RESPONSE] = "response", [HTTP_CLIENT_FAILED_SIZE] = "too_large",
-    [HTTP_CLIENT_FAILED_MEMORY] = "no_memory",  [HTTP_CLIENT_FAILED_CANCELLED] = "cancelled",
+    [HTTP_CLIENT_FAILED_NAME] = "name",
+    [HTTP_CLIENT_FAILED_CONNECT] = "connect",
+    [HTTP_CLIENT_FAILED_TIMEOUT] = "timeout",
+    [HTTP_CLIENT_FAILED_CLOSED] = "closed",
+    [HTTP_CLIENT_FAILED_RESPONSE] = "response",
+    [HTTP_CLIENT_FAILED_SIZE] = "too_large",
+    [HTTP_CLIENT_FAILED_TLS] = "tls",
+    [HTTP_CLIENT_FAILED_MEMORY] = "no_memory",
+    [HTTP_CLIENT_FAILED_CANCELLED] = "cancelled",
 };
 static const char *const classes[HTTP_CLIENT_CLASSES] = {"2xx", "3xx", "4xx", "5xx"};
 

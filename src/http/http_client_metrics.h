@@ -7,6 +7,7 @@
 enum http_client_failure {
     HTTP_CLIENT_FAILED_NAME,     /* the host's name has no address */
     HTTP_CLIENT_FAILED_CONNECT,  /* nobody answers at any address */
+    HTTP_CLIENT_FAILED_TLS,      /* no TLS with the server, or not with the one that was asked for */
     HTTP_CLIENT_FAILED_TIMEOUT,  /* the request's time limit passed */
     HTTP_CLIENT_FAILED_CLOSED,   /* the server closed before its response was complete */
     HTTP_CLIENT_FAILED_RESPONSE, /* the response breaks the protocol */

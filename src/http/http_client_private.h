@@ -23,7 +23,7 @@ struct http_client_endpoint {
     struct http_client_query *query;
     uint64_t resolved_ms;
     unsigned n_addresses;
-    bool is_numeric, is_http2;
+    bool is_numeric, is_http2, is_https;
     struct sockaddr_storage addresses[RESOLVER_ADDRESSES];
     uint64_t pool;
     uint16_t port;
@@ -45,6 +45,10 @@ void http_client_wait_first(struct http_call *call);
 
 /* Something has changed: waiting calls are looked at, at the end of the turn. */
 void http_client_wake(struct http_client_endpoint *ep);
+
+/* Connects a stream to the address that the call tries, with TLS if the server has it. */
+MUST_USE err http_client_connect(struct http_client_endpoint *ep, const struct http_call *call, struct stream *s,
+                                 const struct stream_ops *ops);
 
 /* Nobody answers at the address that the call has tried: the next one, if there is one. */
 void http_client_connect_elsewhere(struct http_client_endpoint *ep, struct http_call *call);

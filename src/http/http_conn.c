@@ -234,6 +234,7 @@ static void begin_request(struct http_conn *c)
     c->x = http_pool_take(c->srv);
     c->x->transport = &transport;
     c->x->carrier = c;
+    c->x->tls = c->stream.tls;
     c->phase = PHASE_HEAD;
 }
 
@@ -385,6 +386,7 @@ static void on_close(struct stream *s, err why)
     wheel_stop(&c->timer);
     if (x && c->phase == PHASE_HELD) {
         x->carrier = NULL;
+        x->tls = NULL;
         if (x->on_cancel)
             x->on_cancel(x);
     } else if (x) {

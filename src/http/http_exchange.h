@@ -21,6 +21,7 @@ enum { HTTP_PARAMS_MAX = 8 };
 struct http_exchange;
 struct http_route;
 struct http_server;
+struct tls_conn;
 
 /* How a version of the protocol sends a response. */
 struct http_transport {
@@ -40,7 +41,8 @@ struct http_exchange {
     const struct http_route *route;
     unsigned allowed; /* methods of the path, when there is no route */
     const struct http_transport *transport;
-    void *carrier; /* the transport's connection, or stream; NULL once the peer has gone */
+    void *carrier;        /* the transport's connection, or stream; NULL once the peer has gone, */
+    struct tls_conn *tls; /* and its TLS then, too; NULL from the beginning: it has none. Handlers may ask tls_peer_of() */
     struct http1_head head;
     struct buf body;
 };

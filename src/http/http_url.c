@@ -1,6 +1,6 @@
 #include "http/http_url.h"
 
-enum { HTTP_PORT = 80, HOST_MAX = 253 };
+enum { HTTP_PORT = 80, HTTPS_PORT = 443, HOST_MAX = 253 };
 
 static bool is_host_char(unsigned char c)
 {
@@ -23,10 +23,16 @@ static err parse_host(struct str text, struct http_url *out, struct errinfo *ei)
     return E_OK;
 }
 
+static bool has_scheme(struct str text, struct str scheme)
+{
+    return text.n >= scheme.n && str_equal_nocase((struct str){text.p, scheme.n}, scheme);
+}
+
 err http_url_parse(struct str text, struct http_url *out_url, struct errinfo *ei)
 {
-    static const struct str scheme = STR_INIT("http://");
-    struct http_url url = {.port = HTTP_PORT, .target = STR("/")};
+    static const struct str plain = STR_INIT("http://"), secure = STR_INIT("https://");
+    bool is_https = has_scheme(text, secure);
+    struct http_url url = {.port = is_https ? HTTPS_PORT : HTTP_PORT, .is_https = is_https, .target = STR("/")};
     struct str rest, host;
     const char *colon;
     uint64_t port;
@@ -35,9 +41,9 @@ err http_url_parse(struct str text, struct http_url *out_url, struct errinfo *ei
     for (size_t i = 0; i < text.n; i++)
         if ((unsigned char)text.p[i] <= ' ' || (unsigned char)text.p[i] >= 0x7f || text.p[i] == '#')
             return errinfo_set(ei, E_INVAL, "has a character that no URL of a request may have");
-    if (text.n < scheme.n || !str_equal_nocase((struct str){text.p, scheme.n}, scheme))
-        return errinfo_set(ei, E_INVAL, "does not begin with http://");
-    rest = str_from_offset(text, scheme.n);
+    if (!is_https && !has_scheme(text, plain))
+        return errinfo_set(ei, E_INVAL, "does not begin with http:// or https://");
+    rest = str_from_offset(text, is_https ? secure.n : plain.n);
     while (n < rest.n && rest.p[n] != '/' && rest.p[n] != '?')
         n++;
     url.authority = host = (struct str){rest.p, n};

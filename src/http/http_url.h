@@ -1,6 +1,7 @@
-/* http_url: where a request goes, taken apart once (RFC 3986; `http` only until connections have TLS). Pure, any thread. */
+/* http_url: where a request goes, taken apart once (RFC 3986). Pure, any thread. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -12,6 +13,7 @@ struct http_url {
     struct str host;      /* without the brackets of an IPv6 address */
     struct str target;    /* path and query; "/" when there is none */
     uint16_t port;
+    bool is_https;
 };
 
 /* E_INVAL: `ei` (which may be NULL) says why. User information and fragments have no use here and are refused. */

@@ -12,12 +12,15 @@ static void urls_are_taken_apart(void **state)
     static const struct {
         const char *text, *authority, *host, *target;
         uint16_t port;
+        bool is_https;
     } rows[] = {
-        {"http://mapper", "mapper", "mapper", "/", 80},
-        {"HTTP://mapper:8080/a/b?c=d", "mapper:8080", "mapper", "/a/b?c=d", 8080},
-        {"http://[::1]:81/", "[::1]:81", "::1", "/", 81},
-        {"http://[::1]", "[::1]", "::1", "/", 80},
-        {"http://10.0.0.1:65535", "10.0.0.1:65535", "10.0.0.1", "/", 65535},
+        {"http://mapper", "mapper", "mapper", "/", 80, false},
+        {"HTTP://mapper:8080/a/b?c=d", "mapper:8080", "mapper", "/a/b?c=d", 8080, false},
+        {"http://[::1]:81/", "[::1]:81", "::1", "/", 81, false},
+        {"http://[::1]", "[::1]", "::1", "/", 80, false},
+        {"http://10.0.0.1:65535", "10.0.0.1:65535", "10.0.0.1", "/", 65535, false},
+        {"https://mapper/x", "mapper", "mapper", "/x", 443, true},
+        {"HTTPS://mapper:8443", "mapper:8443", "mapper", "/", 8443, true},
     };
 
     (void)state;
@@ -29,13 +32,14 @@ static void urls_are_taken_apart(void **state)
         assert_true(str_equal(url.host, str_from(rows[i].host)));
         assert_true(str_equal(url.target, str_from(rows[i].target)));
         assert_int_equal(url.port, rows[i].port);
+        assert_int_equal(url.is_https, rows[i].is_https);
     }
 }
 
 static void what_is_no_url_for_a_request_is_refused_with_a_reason(void **state)
 {
     static const char *const rows[] = {
-        "",           "mapper:80",     "https://mapper", "http://",         "http:///x",       "http://user@mapper/",
+        "",           "mapper:80",     "ftp://mapper",   "http://",         "http:///x",       "http://user@mapper/",
         "http://a:",  "http://a:0",    "http://a:65536", "http://a:b",      "http://a/ b",     "http://a/#top",
         "http://a?x", "http://a\r\nb", "http://[::1",    "http://[::1]80/", "http://a:80:90/",
     };

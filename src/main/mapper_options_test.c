@@ -51,7 +51,7 @@ static void what_cannot_work_is_told_by_line(void **state)
         unsigned line;
         const char *want;
     } rows[] = {
-        {"mappers:\n  m: {url: \"https://h/\"}\n", 4, "mappers.m.url: does not begin with http://"},
+        {"mappers:\n  m: {url: \"ftp://h/\"}\n", 4, "mappers.m.url: does not begin with http://"},
         {"mappers: {m: {}}\n", 3, "mappers.m: url is missing"},
         {"mappers: {mine: {url: \"http://h\"}}\ntenants:\n  t: {downstream-message-mapper: mime}\n", 5,
          "tenant t: downstream-message-mapper names mime, which is none of the mappers (did you mean mine?)"},

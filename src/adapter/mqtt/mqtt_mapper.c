@@ -147,6 +147,12 @@ static void on_done(struct http_call *call)
 
 /* ---- requests ---- */
 
+void mqtt_mapper_use_tls(struct mqtt_worker *mw)
+{
+    if (mw->mapper)
+        http_client_use_tls(mw->mapper, mw->generation->tls.client);
+}
+
 static struct http_client *client_of(struct mqtt_worker *mw)
 {
     struct mqtt_adapter *a = mw->adapter;
@@ -158,6 +164,7 @@ static struct http_client *client_of(struct mqtt_worker *mw)
     *mw->mapper_options = (struct http_client_options){
         .max_connections = MAX_CONNECTIONS, .max_waiting = MAX_WAITING, .metrics = &metrics, .resolver = &a->resolver};
     http_client_init(mw->mapper, &mw->worker->loop, mw->mapper_options);
+    mqtt_mapper_use_tls(mw);
     return mw->mapper;
 }
 

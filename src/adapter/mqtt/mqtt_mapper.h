@@ -48,6 +48,9 @@ void mqtt_mapper_forget(struct mqtt_conn *c);
 enum handle mqtt_mapper_ask_for_will(struct mqtt_worker *mw, const struct principal *principal, struct message *will,
                                      const struct mqtt_mapper_request *request, const struct mqtt_mapped **out_mapped);
 
+/* New connections to mappers have the TLS of the generation that holds now. */
+void mqtt_mapper_use_tls(struct mqtt_worker *mw);
+
 /* When threads have stopped: answers all that is asked, as failed, and closes connections in the turns that follow; and frees. */
 void mqtt_mapper_close(struct mqtt_worker *mw);
 void mqtt_mapper_fini(struct mqtt_worker *mw);

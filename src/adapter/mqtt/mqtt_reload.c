@@ -1,6 +1,7 @@
 #include "adapter/mqtt/mqtt_reload.h"
 
 #include "adapter/ledger.h"
+#include "adapter/mqtt/mqtt_mapper.h"
 #include "adapter/mqtt/mqtt_metrics.h"
 #include "adapter/mqtt/mqtt_worker.h"
 #include "base/check.h"
@@ -42,6 +43,7 @@ static void on_reload(struct mail *m)
     struct broker_limits limits = mqtt_reload_broker_limits(mw->next_generation->config);
 
     take(mw);
+    mqtt_mapper_use_tls(mw);
     broker_set_limits(mw->shard, &limits);
     mem_free(MEM_ADAPTER, routes_before);
     generation_unref(before); /* the registry lives on as long as principals need it */
