@@ -23,6 +23,7 @@
 #include "registry/principal.h"
 
 struct registry;
+struct tls_peer;
 
 /* What an authentication comes to. The adapter maps it to its protocol by one table (docs/DEVICES.md). */
 enum registry_result {
@@ -56,6 +57,9 @@ struct registry_login {
     bool has_password;
     struct str user_name; /* `auth-id@tenant`, or an auth id of the listener's tenant; borrowed for the call */
     struct str password;  /* borrowed for the call */
+    /* Of a TLS connection: the client's certificate, the server's name that it asked for, the identity whose key it has shared
+     * (loop/tls_peer.h); NULL: plain. Borrowed for the call. Nobody is let in by it yet. */
+    const struct tls_peer *peer;
 };
 
 struct registration {

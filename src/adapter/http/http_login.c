@@ -2,6 +2,7 @@
 
 #include "base/base64.h"
 #include "base/utf8.h"
+#include "loop/tls_peer.h"
 #include "registry/registry.h"
 
 enum { MAX_ENCODED_BYTES = 2048 };
@@ -50,7 +51,7 @@ static bool read_basic(struct str value, char *decoded, struct registry_login *l
     return has_colon;
 }
 
-uint16_t http_login_check(const struct http_edge_listener *listener, const struct http_request *r,
+uint16_t http_login_check(const struct http_edge_listener *listener, const struct http_exchange *x,
                           struct principal *out_principal, const char **out_text)
 {
     const struct config_listener *config = http_edge_listener_config(listener);
@@ -59,12 +60,13 @@ uint16_t http_login_check(const struct http_edge_listener *listener, const struc
         .is_tenant_fixed = config->is_tenant_fixed,
         .is_anonymous_allowed = config->is_anonymous,
         .adapter = CONFIG_ADAPTER_HTTP,
+        .peer = x->tls ? tls_peer_of(x->tls) : NULL,
     };
     char decoded[BASE64_DECODED_BYTES(MAX_ENCODED_BYTES)];
     enum registry_result result = REGISTRY_BAD_CREDENTIALS;
     struct str authorization;
 
-    if (!find_authorization(r, &authorization)) {
+    if (!find_authorization(&x->request, &authorization)) {
         *out_text = "the header Authorization is given twice";
         return 400;
     }

@@ -5,6 +5,7 @@
 #include "adapter/device_upload.h"
 #include "adapter/http/http_answer.h"
 #include "adapter/http/http_batch.h"
+#include "adapter/http/http_command.h"
 #include "adapter/http/http_login.h"
 #include "base/arena.h"
 #include "base/check.h"
@@ -32,6 +33,8 @@ struct upload {
     size_t n, next; /* items, and the first that was not submitted yet */
     size_t n_undecided, n_in_flight;
     struct arena texts;
+    struct http_command_wait wait;
+    bool waits; /* for a command */
     struct item items[];
 };
 
@@ -113,13 +116,26 @@ static void answer_batch(const struct upload *u)
     buf_free(&text, MEM_ADAPTER);
 }
 
+/* A client that has gone leaves the command to whoever has come in its place. */
+static void answer_command(struct upload *u, struct command *command)
+{
+    bool is_gone = http_exchange_is_cancelled(u->x);
+
+    http_answer_command(u->x, http_config(u->edge), command);
+    command_done(command, is_gone ? COMMAND_RETURNED : COMMAND_ATTEMPTED, 0, NULL);
+}
+
 static void answer(struct upload *u)
 {
     const struct item *item = &u->items[0];
+    struct command *command = u->waits ? http_command_end(&u->wait) : NULL;
 
     wheel_stop(&u->limit);
     principal_release(&u->principal);
-    if (u->intake.form != HTTP_INTAKE_SINGLE)
+    u->x->on_cancel = NULL;
+    if (command)
+        answer_command(u, command);
+    else if (u->intake.form != HTTP_INTAKE_SINGLE)
         answer_batch(u);
     else if (item->status == 202)
         http_answer_accept(u->x, http_config(u->edge));
@@ -128,10 +144,19 @@ static void answer(struct upload *u)
     u->x = NULL;
 }
 
+/* Whether the message is stored and its sender waits on, for a command. */
+static bool is_listening(struct upload *u)
+{
+    if (!u->waits || u->items[0].status != 202 || http_exchange_is_cancelled(u->x))
+        return false;
+    wheel_stop(&u->limit);
+    return http_command_listen(&u->wait, u->intake.ttd_s);
+}
+
 /* Answers when all is decided, and frees when all has come back. */
 static void settle(struct upload *u)
 {
-    if (u->x && u->n_undecided == 0)
+    if (u->x && u->n_undecided == 0 && !is_listening(u))
         answer(u);
     if (u->x || u->n_in_flight)
         return;
@@ -158,6 +183,19 @@ static void on_delivery(struct mail *m)
     settle(u);
 }
 
+static void on_wait_done(struct http_command_wait *wait)
+{
+    settle(CONTAINER_OF(wait, struct upload, wait));
+}
+
+static void on_cancel(struct http_exchange *x)
+{
+    struct upload *u = x->user;
+
+    if (u->n_undecided == 0)
+        settle(u);
+}
+
 static void give_up(struct upload *u)
 {
     list_remove(&u->link);
@@ -182,8 +220,14 @@ void http_upload_give_up(struct list *link)
 
 /* --- a message to the sink --- */
 
+/* A record of either kind. */
+union made {
+    struct device_record data;
+    struct command_answer response;
+};
+
 /* The record of an item. False: it was refused. */
-static bool prepare(struct item *item, struct device_record *out_record)
+static bool prepare(struct item *item, union made *made, struct record **out_record)
 {
     struct upload *u = item->upload;
     const struct http_intake *in = &u->intake;
@@ -192,6 +236,7 @@ static bool prepare(struct item *item, struct device_record *out_record)
     struct device_upload upload = {
         .config = generation->config,
         .registry = generation->registry,
+        .commands = u->edge->adapter->settings.commands,
         .principal = &u->principal,
         .adapter = CONFIG_ADAPTER_HTTP,
         .endpoint = in->endpoint,
@@ -202,12 +247,14 @@ static bool prepare(struct item *item, struct device_record *out_record)
         .content_type = in->content_type,
         .trace = in->trace,
         .bag = &in->bag,
+        .ttd_s = u->waits && !u->wait.is_done ? in->ttd_s : 0,
         .qos = in->qos,
         .admits_strangers = true,
     };
     const char *fault = NULL;
     enum ledger_refusal why;
     struct errinfo ei;
+    bool is_good;
 
     if (http_batch_check(in->form, item->text, &ei) != E_OK)
         fault = arena_copy(&u->texts, MEM_ADAPTER, str_from(ei.text)).p;
@@ -217,25 +264,32 @@ static bool prepare(struct item *item, struct device_record *out_record)
         refuse_item(item, LEDGER_REFUSED_PAYLOAD_FORMAT, fault);
         return false;
     }
-    if (device_upload_prepare(&upload, DEVICE_FAULT_NONE, out_record, &why)) {
-        out_record->record.topic = tenant_topics_find(&u->edge->tenant_topics, u->principal.tenant->id, in->endpoint);
-        return true;
+    if (in->endpoint == DEVICE_ENDPOINT_COMMAND) {
+        is_good = device_upload_prepare_response(&upload, DEVICE_FAULT_NONE, in->request_id, in->status, &made->response, &why);
+        *out_record = &made->response.record;
+    } else {
+        is_good = device_upload_prepare(&upload, DEVICE_FAULT_NONE, &made->data, &why);
+        *out_record = &made->data.record;
     }
-    refuse_item(item, why, upload.text);
-    return false;
+    if (is_good)
+        (*out_record)->topic = tenant_topics_find(&u->edge->tenant_topics, u->principal.tenant->id, in->endpoint);
+    else
+        refuse_item(item, why, upload.text);
+    return is_good;
 }
 
 /* False: no room. Nothing has happened then, and the message can wait. */
 static bool submit(struct item *item)
 {
     struct upload *u = item->upload;
-    struct device_record record;
+    struct record *record;
+    union made made;
     err e;
 
-    if (!prepare(item, &record))
+    if (!prepare(item, &made, &record))
         return true;
     item->delivery = (struct delivery){.mail = {.on_mail = on_delivery}, .home = &u->edge->worker->loop.mailbox};
-    e = sink_submit(u->edge->adapter->settings.sink, &record.record, &item->delivery);
+    e = sink_submit(u->edge->adapter->settings.sink, record, &item->delivery);
     if (e == E_OK) {
         item->is_in_flight = true;
         u->n_in_flight++;
@@ -297,6 +351,21 @@ static void begin(struct upload *u)
     if (u->n_undecided)
         wheel_start(&edge->worker->loop.wheel, &u->limit, limit_ms(http_edge_config(edge)));
     settle(u);
+}
+
+static void on_wait_ready(struct http_command_wait *wait)
+{
+    begin(CONTAINER_OF(wait, struct upload, wait));
+}
+
+/* One that waits for a command can be found by it before its own message can be read. */
+static void begin_waiting(struct upload *u)
+{
+    u->waits = true;
+    u->wait = (struct http_command_wait){.on_ready = on_wait_ready, .on_done = on_wait_done};
+    u->x->user = u;
+    u->x->on_cancel = on_cancel;
+    http_command_begin(&u->wait, u->edge, &u->intake, &u->principal);
 }
 
 /* How many items a body has; 0: `*out_status` and `*out_text` say why it is not taken. */
@@ -397,7 +466,10 @@ static uint16_t take(struct http_edge *edge, struct http_exchange *x, const stru
     if (!u)
         return 503;
     fill(u, who);
-    begin(u);
+    if (in.ttd_s && edge->adapter->settings.commands)
+        begin_waiting(u);
+    else
+        begin(u);
     return 0;
 }
 
@@ -407,7 +479,7 @@ static void on_upload(struct http_exchange *x, void *context)
     struct http_edge *edge = listener->edge;
     struct principal who = {0};
     const char *text = NULL;
-    uint16_t status = http_login_check(listener, &x->request, &who, &text);
+    uint16_t status = http_login_check(listener, x, &who, &text);
 
     if (status) {
         http_answer_refuse(x, http_config(edge), status, text);
@@ -438,6 +510,9 @@ size_t http_upload_write_routes(struct http_edge_listener *listener)
         {.method = HTTP_METHOD_POST, .pattern = "/event", .handler = on_upload},
         {.method = HTTP_METHOD_PUT, .pattern = "/telemetry/*", .handler = on_upload},
         {.method = HTTP_METHOD_PUT, .pattern = "/event/*", .handler = on_upload},
+        {.method = HTTP_METHOD_POST, .pattern = "/command/res/{}", .handler = on_upload},
+        {.method = HTTP_METHOD_PUT, .pattern = "/command/res/*", .handler = on_upload},
+        {.method = HTTP_METHOD_OPTIONS, .pattern = "/command/res/*", .handler = on_options},
         {.method = HTTP_METHOD_OPTIONS, .pattern = "/telemetry", .handler = on_options},
         {.method = HTTP_METHOD_OPTIONS, .pattern = "/event", .handler = on_options},
         {.method = HTTP_METHOD_OPTIONS, .pattern = "/telemetry/*", .handler = on_options},

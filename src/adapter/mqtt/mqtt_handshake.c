@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "core/message.h"
+#include "loop/tls_peer.h"
 
 enum {
     ASSIGNED_ID_BYTES = 23, /* what every 3.1 server accepts, and what fits inside a session */
@@ -63,9 +64,13 @@ static enum registry_result authenticate(struct mqtt_conn *c, const struct mqtt_
         .has_password = connect->has_password,
         .user_name = connect->user_name,
         .password = connect->password,
+        .peer = c->stream.tls ? tls_peer_of(c->stream.tls) : NULL,
     };
+    enum registry_result result = registry_authenticate(mqtt_registry(c->mw), &login, out);
 
-    return registry_authenticate(mqtt_registry(c->mw), &login, out);
+    if (c->stream.tls)
+        tls_peer_forget(c->stream.tls); /* who it is does not change any more */
+    return result;
 }
 
 /* What the packet asks for that does not depend on who sent it. */
