@@ -50,6 +50,10 @@ static void print_ready(struct server *s)
             http_adapter_name(s->http, i, address, sizeof address);
             printf(" %s=%s", config_listener_has_tls(&config->listeners[i]) ? "https" : "http", address);
         }
+    if (s->fanout.plane) {
+        server_fanout_name(&s->fanout, address, sizeof address);
+        printf(" fanout=%s", address);
+    }
     if (s->admin) {
         admin_name(s->admin, address, sizeof address);
         printf(" admin=%s", address);
@@ -83,18 +87,36 @@ static void on_mqtt_started(struct mail *m)
 }
 
 /* Only now: whoever has read the line may connect at once. */
+static void become_ready(struct server *s)
+{
+    s->state = SERVER_READY;
+    LOG_INFO(LOG_MAIN, "ready", F_INT("workers", s->workers.n), F_INT("tenants", registry_tenant_count(s->now->registry)));
+    server_feed_start(&s->feed);
+    server_command_start(&s->command);
+    if (s->fanout.plane)
+        server_fanout_follow(&s->fanout);
+    print_ready(s);
+    reload_begin(&s->reload);
+}
+
+static void on_fanout_started(struct mail *m)
+{
+    struct server *s = CONTAINER_OF(m, struct server, fanout_started);
+
+    if (s->state == SERVER_STARTING)
+        become_ready(s);
+}
+
 static void on_http_started(struct mail *m)
 {
     struct server *s = CONTAINER_OF(m, struct server, http_started);
 
     if (s->state != SERVER_STARTING)
         return;
-    s->state = SERVER_READY;
-    LOG_INFO(LOG_MAIN, "ready", F_INT("workers", s->workers.n), F_INT("tenants", registry_tenant_count(s->now->registry)));
-    server_feed_start(&s->feed);
-    server_command_start(&s->command);
-    print_ready(s);
-    reload_begin(&s->reload);
+    if (s->fanout.plane)
+        server_fanout_start(&s->fanout, &s->fanout_started);
+    else
+        become_ready(s);
 }
 
 static void drain_kafka(struct server *s, uint32_t limit_ms)
@@ -125,6 +147,11 @@ static void on_http_drained(struct mail *m)
     note_drained(CONTAINER_OF(m, struct server, http_drained));
 }
 
+static void on_fanout_drained(struct mail *m)
+{
+    note_drained(CONTAINER_OF(m, struct server, fanout_drained));
+}
+
 /* With the time up, what still waits is answered as not stored; its connections close by that and the adapters are drained. */
 static void on_drain_timeout(struct timer *t)
 {
@@ -144,6 +171,16 @@ static void on_kafka_drained(struct mail *m)
         stop(s);
 }
 
+/* Its last events may have to go to Kafka, which therefore is given up only after its grace. */
+static void drain_fanout(struct server *s)
+{
+    if (!s->fanout.plane)
+        return;
+    s->n_undrained++;
+    wheel_start(&s->loop.wheel, &s->drain_timer, s->fanout.config->fanout.grace_ms + s->now->config->drain_timeout_ms);
+    server_fanout_drain(&s->fanout, &s->fanout_drained);
+}
+
 void server_drain(struct server *s)
 {
     if (s->state != SERVER_READY) {
@@ -159,6 +196,7 @@ void server_drain(struct server *s)
     s->n_undrained = 2;
     mqtt_adapter_drain(s->mqtt, &s->mqtt_drained, &s->loop.mailbox);
     http_adapter_drain(s->http, &s->http_drained, &s->loop.mailbox);
+    drain_fanout(s);
 }
 
 static void on_signal(struct io *io, uint32_t events)
@@ -168,10 +206,12 @@ static void on_signal(struct io *io, uint32_t events)
 
     (void)events;
     while (read(io->fd, &info, sizeof info) == (ssize_t)sizeof info) {
-        if (info.ssi_signo == SIGHUP)
-            reload_ask(&s->reload);
-        else
+        if (info.ssi_signo != SIGHUP) {
             server_drain(s);
+            continue;
+        }
+        reload_ask(&s->reload);
+        server_fanout_reload(&s->fanout);
     }
 }
 
@@ -180,6 +220,32 @@ static void on_signal(struct io *io, uint32_t events)
 static void bound_arenas(const struct config *config)
 {
     (void)mallopt(M_ARENA_MAX, (int)process_worker_count(config)); /* slower, not wrong, without it */
+}
+
+static err open_fanout(struct server *s, struct errinfo *ei)
+{
+    struct server_fanout_settings settings = {
+        .loop = &s->loop,
+        .workers = &s->workers,
+        .config = s->now->config,
+        .sink = kafka_sink(s->kafka),
+        .has_disk = true,
+    };
+
+    return s->now->config->fanout.is_enabled ? server_fanout_open(&s->fanout, &settings, ei) : E_OK;
+}
+
+static err open_admin(struct server *s, struct errinfo *ei)
+{
+    struct admin_probes probes = {.readiness = readiness, .context = s, .workers = &s->workers};
+    err e = E_OK;
+
+    probes.routes = server_fanout_routes(&s->fanout, &probes.n_routes);
+    if (s->now->config->admin_listen.host.n)
+        e = admin_open(&s->loop, s->now->config->admin_listen.text, &probes, &s->admin, ei);
+    if (e == E_OK && s->admin)
+        admin_use_tls(s->admin, s->now->tls.admin);
+    return e;
 }
 
 static err open_adapters(struct server *s, struct errinfo *ei)
@@ -193,18 +259,16 @@ static err open_adapters(struct server *s, struct errinfo *ei)
     struct http_adapter_settings http_settings = {
         .workers = &s->workers,
         .sink = kafka_sink(s->kafka),
+        .commands = s->command.plane,
         .generation = s->now,
     };
-    struct admin_probes probes = {.readiness = readiness, .context = s, .workers = &s->workers};
     err e = mqtt_adapter_open(&settings, &s->mqtt, ei);
 
     if (e == E_OK)
         e = http_adapter_open(&http_settings, &s->http, ei);
-    if (e == E_OK && s->now->config->admin_listen.host.n)
-        e = admin_open(&s->loop, s->now->config->admin_listen.text, &probes, &s->admin, ei);
-    if (e == E_OK && s->admin)
-        admin_use_tls(s->admin, s->now->tls.admin);
-    return e;
+    if (e == E_OK)
+        e = open_fanout(s, ei);
+    return e == E_OK ? open_admin(s, ei) : e;
 }
 
 err server_init(struct server *s, const struct server_start *start, struct errinfo *ei)
@@ -219,6 +283,8 @@ err server_init(struct server *s, const struct server_start *start, struct errin
         .mqtt_drained = {.on_mail = on_mqtt_drained},
         .http_started = {.on_mail = on_http_started},
         .http_drained = {.on_mail = on_http_drained},
+        .fanout_started = {.on_mail = on_fanout_started},
+        .fanout_drained = {.on_mail = on_fanout_drained},
         .kafka_drain = {.mail = {.on_mail = on_kafka_drained}, .home = &s->loop.mailbox},
     };
     process_raise_descriptors();
@@ -263,6 +329,7 @@ void server_fini(struct server *s)
         kafka_stop(s->kafka); /* before the workers: its answers go to their mailboxes */
     if (s->workers_run)
         workers_stop(&s->workers);
+    server_fanout_free(&s->fanout);
     http_adapter_free(s->http);
     mqtt_adapter_free(s->mqtt);
     server_feed_free(&s->feed);

@@ -12,6 +12,7 @@
 #include "loop/worker.h"
 #include "main/reload.h"
 #include "main/server_command.h"
+#include "main/server_fanout.h"
 #include "main/server_feed.h"
 #include "registry/generation.h"
 #include "registry/registry.h"
@@ -27,11 +28,12 @@ struct server {
     struct http_adapter *http;
     struct server_feed feed;
     struct server_command command;
+    struct server_fanout fanout; /* absent without a section `fanout` */
     struct admin *admin;
     struct io signals;
     struct timer drain_timer;
-    struct mail mqtt_started, mqtt_drained, http_started, http_drained;
-    unsigned n_undrained; /* adapters */
+    struct mail mqtt_started, mqtt_drained, http_started, http_drained, fanout_started, fanout_drained;
+    unsigned n_undrained; /* adapters, and the fan-out */
     struct kafka_drain kafka_drain;
     struct server_topics *topics; /* of the start */
     struct reload reload;
