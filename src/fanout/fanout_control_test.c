@@ -173,7 +173,7 @@ static void a_missing_file_ends_the_start(void **state)
 static void a_broken_file_ends_the_start(void **state)
 {
     (void)state;
-    write_file("channels.yaml", "channels:\n- {nam: x}\n");
+    write_file("channels.yaml", "channels:\n- {n: x}\n");
     assert_int_equal(open_control("file", NULL), E_INVAL);
     assert_int_equal(errors.items[0].line, 2);
     assert_string_equal(errors.items[0].file, in_folder("channels.yaml"));
