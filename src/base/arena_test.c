@@ -43,11 +43,34 @@ static void a_copy_is_ended_by_a_nul(void **state)
     assert_int_equal(mem_used(MEM_TEST), 0);
 }
 
+static void what_was_reset_is_zeroed_and_keeps_a_small_block(void **state)
+{
+    struct arena a = {0};
+    char *small;
+
+    (void)state;
+    arena_reset(&a, MEM_TEST);
+    assert_null(a.blocks);
+    memset(arena_alloc(&a, MEM_TEST, 100), 'x', 100);
+    memset(arena_alloc(&a, MEM_TEST, 5000), 'x', 5000);
+    arena_reset(&a, MEM_TEST);
+    assert_null(a.blocks); /* the newest was large */
+    memset(arena_alloc(&a, MEM_TEST, 100), 'x', 100);
+    arena_reset(&a, MEM_TEST);
+    assert_non_null(a.blocks);
+    small = arena_alloc(&a, MEM_TEST, 100);
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(small[i], 0);
+    assert_true(a.used_bytes >= 100 && a.used_bytes < 200);
+    arena_free(&a, MEM_TEST);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_are_zeroed_aligned_and_apart),
         cmocka_unit_test(a_copy_is_ended_by_a_nul),
+        cmocka_unit_test(what_was_reset_is_zeroed_and_keeps_a_small_block),
     };
 
     return cmocka_run_group_tests_name("arena", tests, NULL, NULL);

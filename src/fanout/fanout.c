@@ -4,6 +4,7 @@
 #include "fanout/fanout_carrier.h"
 #include "fanout/fanout_metrics.h"
 #include "fanout/fanout_plane.h"
+#include "fanout/fanout_stateless.h"
 
 /* To one endpoint, on one worker. Connections are made as they are needed and closed when they are idle. */
 enum { ENDPOINT_CONNECTIONS = 256, ENDPOINT_WAITING = 10 * 1000, MAX_HEAD_BYTES = 64 << 10, MAX_HEADERS = 200 };
@@ -31,6 +32,9 @@ static err bind_planes(struct fanout *f, struct errinfo *ei)
 
 static void set_up(struct fanout *f)
 {
+    const struct fanout_abilities abilities = {.has_kafka = f->settings.sink != NULL};
+
+    f->stateless = fanout_stateless_new(&f->settings.config->fanout, &abilities);
     f->limits = (struct http1_limits){
         .max_line_bytes = http1_limits_default.max_line_bytes,
         .max_head_bytes = MAX_HEAD_BYTES,
@@ -153,6 +157,7 @@ void fanout_free(struct fanout *f)
     for (unsigned i = 0; i < f->n_planes; i++)
         fanout_plane_fini(&f->planes[i]);
     mem_free(MEM_FANOUT, f->planes);
+    fanout_stateless_free(f->stateless);
     config_unref(f->settings.config);
     mem_free(MEM_FANOUT, f);
 }

@@ -5,6 +5,7 @@
 #include "fanout/fanout_answer.h"
 #include "fanout/fanout_metrics.h"
 #include "fanout/fanout_route.h"
+#include "fanout/fanout_stateless.h"
 #include "proto/cloudevents/cloudevent_http.h"
 #include "proto/cloudevents/cloudevent_json.h"
 
@@ -204,13 +205,23 @@ static void start(struct fanout_intake *intake, struct fanout_job *job)
     fanout_job_start(job); /* may be finished, and the intake gone with it */
 }
 
-static void post_event(struct fanout_intake *intake)
+/* `document`: the event in JSON, where that is not the body; else its `p` is NULL. */
+static err read_event(struct fanout_intake *intake, struct str document, struct cloudevent *out_event, struct errinfo *ei)
+{
+    const struct http_request *r = &intake->x->request;
+
+    if (document.p)
+        return cloudevent_json_read(&intake->arena, MEM_FANOUT, document, out_event, ei);
+    return cloudevent_http_read(&intake->arena, MEM_FANOUT, r->headers, r->n_headers, r->body, out_event, ei);
+}
+
+static void post_event(struct fanout_intake *intake, struct str document)
 {
     const struct http_request *r = &intake->x->request;
     struct fanout_job *job = job_for(intake);
     struct errinfo ei = {0};
     struct refusal refusal;
-    err e = cloudevent_http_read(&intake->arena, MEM_FANOUT, r->headers, r->n_headers, r->body, &job->event.ce, &ei);
+    err e = read_event(intake, document, &job->event.ce, &ei);
 
     if (e == E_OK)
         e = fanout_event_begin(&job->event, intake->channel, r->headers, r->n_headers);
@@ -340,30 +351,55 @@ static void post_batch(struct fanout_intake *intake)
 
 /* ---- requests ---- */
 
-static void begin(struct fanout_plane *plane, struct http_exchange *x, const struct fanout_channel *channel)
+/* Takes over the reference to the view. */
+static void begin(struct http_exchange *x, struct fanout_view *view, const struct fanout_channel *channel, struct str document)
 {
+    struct fanout_plane *plane = view->plane;
     struct fanout_intake *intake = intake_new(plane);
     struct str type = http_message_header(&x->request, STR("content-type"));
 
     intake->x = x;
-    intake->view = fanout_view_ref(plane->view);
+    intake->view = view;
     intake->channel = channel;
     intake->came_ms = now_of(plane);
     intake->deadline_ms = intake->came_ms + fanout_route_wait_ms(&x->request, channel->timeout_ms);
     x->user = intake;
     x->on_cancel = on_cancel;
-    if (cloudevent_http_mode(type) == CLOUDEVENT_MODE_BATCH)
+    if (!document.p && cloudevent_http_mode(type) == CLOUDEVENT_MODE_BATCH)
         post_batch(intake);
     else
-        post_event(intake);
+        post_event(intake, document);
+}
+
+/* The request brings its own channel. */
+static void post_stateless(struct http_exchange *x, struct fanout_plane *plane)
+{
+    struct fanout_stateless_request request;
+    struct errinfo ei = {0};
+    uint16_t status = fanout_stateless_take(plane->fanout->stateless, &x->request, &request, &ei);
+    struct fanout_view *view;
+
+    if (status) {
+        reject(x, status, status == 401 || status == 403 ? FANOUT_REJECTED_DENIED : FANOUT_REJECTED_INVALID, ei.text);
+        return;
+    }
+    view = fanout_view_take(plane, request.snapshot);
+    fanout_snapshot_unref(request.snapshot);
+    fanout_plane_forget(plane);
+    begin(x, view, &view->snapshot->channels[0], request.event);
 }
 
 void fanout_intake_post(struct http_exchange *x, void *context)
 {
     struct fanout_plane *plane = context;
     const struct fanout_channel *channel = NULL;
-    uint16_t status = fanout_route_find(plane->view->snapshot, &x->request, &channel);
+    uint16_t status;
 
+    if (fanout_stateless_is_meant(&x->request)) {
+        post_stateless(x, plane);
+        return;
+    }
+    status = fanout_route_find(plane->view->snapshot, &x->request, &channel);
     if (status == 404)
         reject(x, status, FANOUT_REJECTED_UNKNOWN_CHANNEL, "there is no such channel");
     else if (status)
@@ -372,7 +408,7 @@ void fanout_intake_post(struct http_exchange *x, void *context)
     else if (x->request.body.n > channel->max_body_bytes)
         reject(x, 413, FANOUT_REJECTED_TOO_LARGE, "the event is larger than its channel takes");
     else
-        begin(plane, x, channel);
+        begin(x, fanout_view_ref(plane->view), channel, (struct str){0});
 }
 
 void fanout_intake_options(struct http_exchange *x, void *context)

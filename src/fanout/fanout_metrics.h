@@ -9,6 +9,7 @@ enum fanout_rejection {
     FANOUT_REJECTED_FAILED, /* a subscription failed */
     FANOUT_REJECTED_INVALID,
     FANOUT_REJECTED_UNKNOWN_CHANNEL,
+    FANOUT_REJECTED_DENIED, /* a channel of its own (fanout_stateless.h) that may not be */
     FANOUT_REJECTED_HOPS,
     FANOUT_REJECTED_TOO_LARGE,
     FANOUT_REJECTED_FULL, /* no memory left for what the channel may hold */

@@ -8,7 +8,9 @@
 
 enum {
     ANSWER_GRACE_MS = 1000,     /* after the limit of a drain, for answers to leave */
-    FORGET_MS = 10 * 60 * 1000, /* what no generation names is remembered so long */
+    FORGET_MS = 10 * 60 * 1000,      /* what no generation names is remembered so long */
+    FORGET_STRANGERS_MS = 10 * 1000, /* or, when there are as many more as this, so long */
+    MANY_STRANGERS = 4096,
     MIN_BODY_BYTES = 64 << 10,  /* CloudEvents 1.0.2 section 5 */
 };
 
@@ -24,21 +26,35 @@ static uint64_t largest_body(const struct fanout_snapshot *snapshot)
     return bytes;
 }
 
+static void sweep(struct fanout_plane *plane, uint64_t age_ms)
+{
+    uint64_t now_ms = plane->worker->loop.now_ms;
+
+    if (now_ms <= age_ms)
+        return;
+    fanout_lane_sweep(&plane->lanes, now_ms - age_ms);
+    fanout_endpoint_sweep(&plane->endpoints, now_ms - age_ms);
+}
+
+void fanout_plane_forget(struct fanout_plane *plane)
+{
+    uint32_t many = (uint32_t)plane->view->snapshot->n_subscriptions * FANOUT_ROLES + MANY_STRANGERS;
+
+    if (plane->lanes.n_entries > many || plane->endpoints.n_entries > many)
+        sweep(plane, FORGET_STRANGERS_MS);
+}
+
 /* From the next request on. */
 static void use(struct fanout_plane *plane)
 {
     struct fanout_view *last = plane->view;
-    uint64_t now_ms = plane->worker->loop.now_ms;
 
     plane->view = fanout_view_take(plane, plane->next);
     plane->routes[0].max_body_bytes = largest_body(plane->next);
     fanout_snapshot_unref(plane->next);
     plane->next = NULL;
     fanout_view_unref(last);
-    if (now_ms <= FORGET_MS)
-        return;
-    fanout_lane_sweep(&plane->lanes, now_ms - FORGET_MS);
-    fanout_endpoint_sweep(&plane->endpoints, now_ms - FORGET_MS);
+    sweep(plane, FORGET_MS);
 }
 
 static void on_start(struct mail *m)

@@ -47,6 +47,7 @@ struct fanout_plane {
 /* Of the process. */
 struct fanout {
     struct fanout_settings settings;
+    struct fanout_stateless *stateless; /* NULL: requests may not bring channels of their own */
     struct fanout_plane *planes;
     unsigned n_planes;
     struct http1_limits limits, response_limits;
@@ -62,6 +63,9 @@ struct fanout {
 /* Sets up a worker's part, whose server is not bound; and takes it down after the threads have stopped. */
 void fanout_plane_init(struct fanout_plane *plane, struct fanout *f, struct worker *w);
 void fanout_plane_fini(struct fanout_plane *plane);
+
+/* Forgets subscriptions and endpoints of earlier generations, and of channels that requests brought with them, once there are many. */
+void fanout_plane_forget(struct fanout_plane *plane);
 
 /* A job that began here is finished: perhaps the last one that a drain waits for. */
 void fanout_plane_finish_job(struct fanout_plane *plane);
