@@ -7,11 +7,11 @@
 #include "fanout/fanout_queue.h"
 
 enum {
-    ANSWER_GRACE_MS = 1000,     /* after the limit of a drain, for answers to leave */
+    ANSWER_GRACE_MS = 1000,          /* after the limit of a drain, for answers to leave */
     FORGET_MS = 10 * 60 * 1000,      /* what no generation names is remembered so long */
     FORGET_STRANGERS_MS = 10 * 1000, /* or, when there are as many more as this, so long */
     MANY_STRANGERS = 4096,
-    MIN_BODY_BYTES = 64 << 10,  /* CloudEvents 1.0.2 section 5 */
+    MIN_BODY_BYTES = 64 << 10, /* CloudEvents 1.0.2 section 5 */
 };
 
 static struct http_metrics server_metrics;
