@@ -43,7 +43,7 @@ static const struct {
     err code;
     uint16_t status;
 } refusals[] = {
-    {E_DENIED, 409}, {E_AGAIN, 503}, {E_INVAL, 400}, {E_NOTFOUND, 428}, {E_LIMIT, 412}, {E_IO, 500},
+    {E_DENIED, 409}, {E_AGAIN, 503}, {E_INVAL, 400}, {E_NOTFOUND, 428}, {E_LIMIT, 409}, {E_IO, 500},
 };
 
 static void refuse(struct fanout_admin *a, struct http_exchange *x, err why, const struct config_errors *errors)
