@@ -264,6 +264,8 @@ struct config_fanout {
     struct config_strings sources; /* `file`, `put` in their order; never empty */
     struct str put_token;          /* a secret; empty: none is asked for */
     uint64_t grace_ms;
+    uint64_t park_max_bytes;
+    uint64_t park_delay_ms, park_delay_max_ms;
     struct str stateless_token; /* a secret; empty: there is no stateless mode */
     struct config_strings stateless_allow;
 };

@@ -39,6 +39,26 @@
          in_config(fanout.grace_ms),                                                                                           \
          .help = "How long an orderly stop still takes events after /readyz says no, so that load balancers can notice. "      \
                  "drain_timeout begins after it."},                                                                            \
+        {.path = "fanout.park_max_bytes",                                                                                      \
+         .type = OPTION_SIZE,                                                                                                  \
+         .initial = "1GiB",                                                                                                    \
+         range(1 << 20, 1LL << 36),                                                                                            \
+         in_config(fanout.park_max_bytes),                                                                                     \
+         .help = "How many bytes of events may be parked in data_dir (on_exhausted: park). Past it the delivery has failed, "  \
+                 "and the sender is told so."},                                                                                \
+        {.path = "fanout.park_delay",                                                                                          \
+         .type = OPTION_DURATION,                                                                                              \
+         .initial = "30s",                                                                                                     \
+         range(10, 3600 * 1000),                                                                                               \
+         in_config(fanout.park_delay_ms),                                                                                      \
+         .help = "How long a parked event rests before it is tried again; twice as long after each attempt in vain, up to "    \
+                 "park_delay_max. Each rest is shortened at random, at most to its half."},                                    \
+        {.path = "fanout.park_delay_max",                                                                                      \
+         .type = OPTION_DURATION,                                                                                              \
+         .initial = "10m",                                                                                                     \
+         range(10, 24 * 3600 * 1000),                                                                                          \
+         in_config(fanout.park_delay_max_ms),                                                                                  \
+         .help = "The longest such rest. A parked event is never given up."},                                                  \
         {.path = "fanout.stateless",                                                                                           \
          .type = OPTION_SECTION,                                                                                               \
          .help = "Events that bring their own list of subscriptions. Off without a token."},                                   \

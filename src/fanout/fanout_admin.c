@@ -5,12 +5,14 @@
 #include "base/check.h"
 #include "base/jsonw.h"
 #include "fanout/fanout_describe.h"
+#include "fanout/fanout_park_disk.h"
 #include "loop/loop.h"
 
-enum { ROUTES = 4 };
+enum { ROUTES = 5, PARKED_SHOWN = 100 };
 
 struct fanout_admin {
     struct fanout_control *control;
+    struct fanout_park_disk *park;
     struct str token;
     struct http_route routes[ROUTES];
 };
@@ -75,6 +77,25 @@ static void on_get_channels(struct http_exchange *x, void *context)
     err e = fanout_describe_channels(&body, fanout_control_now(a->control));
 
     respond_json(x, 200, NULL, 0, &body, e);
+}
+
+static void on_get_parked(struct http_exchange *x, void *context)
+{
+    struct fanout_admin *a = context;
+    struct http_response r = {.status = 200, .content_type = STR("application/json")};
+    struct buf body = {0};
+
+    if (!a->park) {
+        http_exchange_respond_error(x, 404, STR("there is no place for parked events: data_dir is not used"));
+        return;
+    }
+    if (fanout_park_disk_list(a->park, PARKED_SHOWN, &body) == E_OK) {
+        r.body = buf_str(&body);
+        http_exchange_respond(x, &r);
+    } else {
+        http_exchange_respond_error(x, 503, STR("the parked events cannot be read"));
+    }
+    buf_free(&body, MEM_FANOUT);
 }
 
 /* --- changes --- */
@@ -174,7 +195,8 @@ static void on_delete_config(struct http_exchange *x, void *context)
 
 /* --- life --- */
 
-struct fanout_admin *fanout_admin_new(struct fanout_control *control, const struct config *config)
+struct fanout_admin *fanout_admin_new(struct fanout_control *control, const struct config *config,
+                                      struct fanout_park_disk *park)
 {
     struct fanout_admin *a = mem_alloc_zero(MEM_HTTP, sizeof *a);
     const struct http_route routes[ROUTES] = {
@@ -182,9 +204,11 @@ struct fanout_admin *fanout_admin_new(struct fanout_control *control, const stru
         {HTTP_METHOD_PUT, "/config", on_put_config, a, CONFIG_MAX_TEXT_BYTES},
         {HTTP_METHOD_DELETE, "/config", on_delete_config, a, 0},
         {HTTP_METHOD_GET, "/channels", on_get_channels, a, 0},
+        {HTTP_METHOD_GET, "/parked", on_get_parked, a, 0},
     };
 
     a->control = control;
+    a->park = park;
     a->token = config->fanout.put_token;
     memcpy(a->routes, routes, sizeof routes);
     return a;

@@ -4,6 +4,7 @@
  *   PUT    /config     a new configuration; its generation stands in it, or in ?generation=N
  *   DELETE /config     takes away what was put
  *   GET    /channels   the channels with their subscriptions
+ *   GET    /parked     how many events are parked, and the oldest of them
  *
  * The main thread. */
 #pragma once
@@ -12,9 +13,11 @@
 #include "http/http_route.h"
 
 struct fanout_admin;
+struct fanout_park_disk;
 
-/* `control` and `config` are borrowed. Never NULL. */
-struct fanout_admin *fanout_admin_new(struct fanout_control *control, const struct config *config);
+/* All are borrowed; `park` is NULL where there is none. Never NULL. */
+struct fanout_admin *fanout_admin_new(struct fanout_control *control, const struct config *config,
+                                      struct fanout_park_disk *park);
 
 /* After the port was closed. NULL is a no-op. */
 void fanout_admin_free(struct fanout_admin *admin);

@@ -49,11 +49,13 @@ struct fanout_park_disk {
     struct store_txn reader;
     struct list parcels, flying, landed;
     size_t n_flying, flying_bytes;
-    struct buf record; /* under construction */
+    struct buf record;                 /* under construction */
+    uint64_t counted_n, counted_bytes; /* in the gauges */
     struct task commit_task, look_task;
     struct timer look_timer;
     struct mail start, rest, stop;
     struct fanout_park_carrier *next_carrier;
+    bool is_stopped;        /* the thread is no more */
     bool is_refused;        /* the carrier did not try: not now */
     atomic_bool is_failing; /* the last commit failed */
 };
@@ -146,16 +148,18 @@ static err settle(struct fanout_park_disk *disk, struct fanout_park_change *chan
     return fanout_park_index_postpone(change, flight->number, next_due(disk, flight->attempts + 1, flight->number));
 }
 
-static void count_change(struct fanout_park_disk *disk, uint64_t n_before, uint64_t bytes_before)
+/* The gauges show what is committed. */
+static void count_parked(struct fanout_park_disk *disk)
 {
-    metric_add(&counters[EVENTS], disk->index.n - n_before);
-    metric_add(&counters[BYTES], disk->index.bytes - bytes_before);
+    metric_add(&counters[EVENTS], disk->index.n - disk->counted_n);
+    metric_add(&counters[BYTES], disk->index.bytes - disk->counted_bytes);
+    disk->counted_n = disk->index.n;
+    disk->counted_bytes = disk->index.bytes;
 }
 
 /* Takes what waits out of the lists into `parcels` and `landed`, and to the disk. The result of each parcel is set. */
 static err commit(struct fanout_park_disk *disk, struct list *parcels, struct list *landed, struct errinfo *ei)
 {
-    uint64_t n = disk->index.n, bytes = disk->index.bytes;
     struct fanout_park_change change;
     struct list *node;
     err e = fanout_park_index_begin(&disk->index, &change);
@@ -174,7 +178,7 @@ static err commit(struct fanout_park_disk *disk, struct list *parcels, struct li
     }
     e = fanout_park_index_commit(&change, ei);
     if (e == E_OK)
-        count_change(disk, n, bytes);
+        count_parked(disk);
     return e;
 }
 
@@ -426,14 +430,15 @@ static void *run(void *context)
     struct fanout_park_disk *disk = context;
 
     metrics_attach_thread();
-    count_change(disk, 0, 0);
+    count_parked(disk);
     loop_run(&disk->loop);
-    count_change(disk, 2 * disk->index.n, 2 * disk->index.bytes);
     return NULL;
 }
 
 static void disk_free(struct fanout_park_disk *disk)
 {
+    metric_add(&counters[EVENTS], -disk->counted_n);
+    metric_add(&counters[BYTES], -disk->counted_bytes);
     store_reader_close(&disk->reader);
     fanout_park_index_close(&disk->index);
     buf_free(&disk->record, MEM_FANOUT);
@@ -499,15 +504,31 @@ void fanout_park_disk_rest(struct fanout_park_disk *disk)
     mailbox_post(&disk->loop.mailbox, &disk->rest);
 }
 
+/* What came with the call to stop, or after it. */
+static void commit_rest(struct fanout_park_disk *disk)
+{
+    disk->carrier = NULL;
+    loop_turn(&disk->loop, 0);
+    while (!list_is_empty(&disk->parcels) || !list_is_empty(&disk->landed))
+        on_commit(&disk->commit_task);
+}
+
+void fanout_park_disk_stop(struct fanout_park_disk *disk)
+{
+    if (!disk || disk->is_stopped)
+        return;
+    mailbox_post(&disk->loop.mailbox, &disk->stop);
+    pthread_join(disk->thread, NULL);
+    disk->is_stopped = true;
+    commit_rest(disk);
+}
+
 void fanout_park_disk_close(struct fanout_park_disk *disk)
 {
     if (!disk)
         return;
-    mailbox_post(&disk->loop.mailbox, &disk->stop);
-    pthread_join(disk->thread, NULL);
-    loop_turn(&disk->loop, 0); /* what came with the call to stop */
-    while (!list_is_empty(&disk->parcels) || !list_is_empty(&disk->landed))
-        on_commit(&disk->commit_task);
+    fanout_park_disk_stop(disk);
+    commit_rest(disk);
     while (!list_is_empty(&disk->flying))
         flight_free(CONTAINER_OF(disk->flying.next, struct flight, link));
     loop_fini(&disk->loop);

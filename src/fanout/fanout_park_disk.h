@@ -49,8 +49,12 @@ void fanout_park_disk_rest(struct fanout_park_disk *disk);
 /* Any thread, once for each attempt. */
 void fanout_park_disk_answer(struct fanout_park_attempt *attempt);
 
-/* Commits what was put, answers it, and ends; attempts without an answer stay parked. Nobody may put or answer any more. NULL is a
+/* Commits what was put, posts the answers, and ends the thread. Nobody may put any more; attempts may still be answered. NULL is a
  * no-op. Waits for the disk. */
+void fanout_park_disk_stop(struct fanout_park_disk *disk);
+
+/* Stops if need be, commits the answers that came since, and frees; attempts without an answer stay parked, and nobody may use them any
+ * more. NULL is a no-op. Waits for the disk. */
 void fanout_park_disk_close(struct fanout_park_disk *disk);
 
 /* Appends what is parked as JSON: numbers, and the oldest events, at most `max` of them. Any thread; blocks as reading the

@@ -8,8 +8,6 @@
 #include "fanout/fanout_admin.h"
 #include "fanout/fanout_park_disk.h"
 
-enum { PARK_MAX_BYTES = 1 << 30, PARK_DELAY_MS = 10 * 1000, PARK_DELAY_MAX_MS = 10 * 60 * 1000 };
-
 /* The first error as one text; all of them are in the log. */
 static err report(const struct config_errors *errors, err e, struct errinfo *ei)
 {
@@ -41,7 +39,11 @@ static err open_park(struct server_fanout *f, const struct server_fanout_setting
 {
     char path[PATH_MAX];
     struct fanout_park_settings park = {
-        .path = path, .max_bytes = PARK_MAX_BYTES, .delay_ms = PARK_DELAY_MS, .delay_max_ms = PARK_DELAY_MAX_MS};
+        .path = path,
+        .max_bytes = f->config->fanout.park_max_bytes,
+        .delay_ms = (uint32_t)f->config->fanout.park_delay_ms,
+        .delay_max_ms = (uint32_t)f->config->fanout.park_delay_max_ms,
+    };
 
     if (!settings->has_disk)
         return E_OK;
@@ -64,7 +66,7 @@ err server_fanout_open(struct server_fanout *f, const struct server_fanout_setti
     if (e == E_OK)
         e = fanout_open(&plane, &f->plane, ei);
     if (e == E_OK)
-        f->admin = fanout_admin_new(f->control, f->config);
+        f->admin = fanout_admin_new(f->control, f->config, f->park);
     return e;
 }
 
@@ -87,6 +89,8 @@ static void apply(void *context, struct fanout_snapshot *next, struct mail *done
 void server_fanout_follow(struct server_fanout *f)
 {
     fanout_control_begin(f->control, apply, f->plane);
+    if (f->park)
+        fanout_park_disk_start(f->park, fanout_carrier(f->plane));
 }
 
 void server_fanout_reload(struct server_fanout *f)
@@ -101,8 +105,11 @@ void server_fanout_drain(struct server_fanout *f, struct mail *done)
     uint32_t grace_ms = is_second ? 0 : (uint32_t)f->config->fanout.grace_ms;
     uint32_t limit_ms = is_second ? 0 : (uint32_t)f->config->drain_timeout_ms;
 
-    if (!is_second)
+    if (!is_second) {
         fanout_control_end(f->control);
+        if (f->park)
+            fanout_park_disk_rest(f->park);
+    }
     f->drained = done;
     fanout_drain(f->plane, grace_ms, limit_ms, done, f->home);
 }
@@ -116,6 +123,7 @@ void server_fanout_free(struct server_fanout *f)
 {
     if (f->control)
         fanout_control_end(f->control);
+    fanout_park_disk_stop(f->park); /* answers what was put; what it has under way ends with the plane */
     fanout_free(f->plane);
     fanout_park_disk_close(f->park);
     fanout_admin_free(f->admin);
