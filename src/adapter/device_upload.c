@@ -102,6 +102,8 @@ static enum device_fault build(const struct device_upload *u, const struct regis
         .endpoint = u->endpoint,
         .qos = u->qos,
         .is_retained = u->is_retained,
+        .has_ttd = u->ttd_s > 0,
+        .ttd_s = (int32_t)u->ttd_s,
         .device_id = registration->device->id,
         .payload = u->payload,
         .address = u->address,

@@ -24,6 +24,7 @@ struct device_upload {
     struct str payload, content_type;
     struct trace_context trace;
     const struct property_bag *bag;
+    uint32_t ttd_s; /* how long the device waits for a command from now on; 0: it does not */
     uint8_t qos;
     bool is_retained;
     bool is_malformed;     /* its payload is not the text it claims to be */

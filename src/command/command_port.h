@@ -23,7 +23,7 @@ struct worker;
 
 /* What came of a delivery. */
 enum command_result {
-    COMMAND_RECEIVED,  /* the client has acknowledged it, or took it in its response */
+    COMMAND_RECEIVED,  /* the client has acknowledged it */
     COMMAND_ATTEMPTED, /* it was written to the client, which acknowledges nothing */
     COMMAND_RETURNED,  /* the client is gone: another subscription may have it */
     COMMAND_FAILED,    /* status and text say why */

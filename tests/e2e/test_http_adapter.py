@@ -65,10 +65,10 @@ def test_telemetry_with_qos_1_is_in_kafka_when_it_is_accepted(ask, kafka, tenant
 
 
 def test_telemetry_without_qos_is_accepted_at_once(ask, kafka, tenant):
-    assert ask("POST", "/telemetry", headers={"hono-ttd": "10"}).status_code == 202
+    assert ask("POST", "/telemetry").status_code == 202
     record, = until(lambda: kafka.records(f"hono.telemetry.{tenant}"), "the record")
     assert headers(record) == {"device_id": "d1", "content-type": "application/octet-stream", "orig_adapter": "hono-http",
-                               "orig_address": "/telemetry", "qos": "0"}, "hono-ttd is not promised to the application"
+                               "orig_address": "/telemetry", "qos": "0"}
 
 
 @pytest.mark.parametrize("place", ["header", "query"])
@@ -109,7 +109,6 @@ def test_gateway_and_unauthenticated_devices_name_the_device(ask, server, kafka,
     ("PUT", "/telemetry//nobody", "ga", {}, 404),
     ("PUT", "/telemetry/x", "ga", {}, 404),
     ("POST", "/t", "a1", {}, 404),
-    ("POST", "/command/res/203abc?hono-cmd-status=200", "a1", {}, 404),
     ("GET", "/telemetry", "a1", {}, 405),
     ("DELETE", "/event", "a1", {}, 405),
 ])

@@ -10,13 +10,15 @@
 #include "loop/worker.h"
 #include "registry/generation.h"
 
+struct command_plane;
 struct http_adapter;
 struct mailbox;
 
 struct http_adapter_settings {
     struct workers *workers;
-    struct sink *sink;             /* lives longer than the adapter */
-    struct generation *generation; /* to begin with; references are taken */
+    struct sink *sink;              /* lives longer than the adapter */
+    struct command_plane *commands; /* the same; NULL: there are no commands */
+    struct generation *generation;  /* to begin with; references are taken */
 };
 
 /* Binds every HTTP listener of the configuration on every worker; nothing is accepted yet. Before the workers' threads start.

@@ -1,6 +1,8 @@
 #include "adapter/http/http_answer.h"
 
 #include "base/check.h"
+#include "command/command_port.h"
+#include "core/command_id.h"
 
 enum { MAX_HEADERS = 8, ERROR_BYTES = 256 };
 
@@ -80,6 +82,13 @@ static void respond(struct http_exchange *x, const struct config_http *config, u
     http_exchange_respond(x, &r);
 }
 
+/* What scripts may send to an endpoint. */
+static const struct str allowed_headers[DEVICE_ENDPOINTS] = {
+    [DEVICE_ENDPOINT_TELEMETRY] = STR_INIT("QoS-Level, hono-ttd, authorization, content-type, device-pointer"),
+    [DEVICE_ENDPOINT_EVENT] = STR_INIT("hono-ttd, hono-ttl, authorization, content-type, device-pointer"),
+    [DEVICE_ENDPOINT_COMMAND] = STR_INIT("hono-cmd-status, authorization, content-type"),
+};
+
 void http_answer_accept(struct http_exchange *x, const struct config_http *config)
 {
     respond(x, config, 202, (struct str){0}, false);
@@ -99,6 +108,27 @@ void http_answer_json(struct http_exchange *x, const struct config_http *config,
     respond(x, config, status, json, is_retriable);
 }
 
+void http_answer_command(struct http_exchange *x, const struct config_http *config, const struct command *command)
+{
+    const struct command_record *record = &command->record;
+    struct http_response r = {.status = 200, .content_type = record->content_type, .body = record->value};
+    struct headers h = {.n = 0};
+    char id[COMMAND_ID_BYTES];
+
+    add_cors(&h, x, config);
+    if (h.n)
+        add(&h, STR("Access-Control-Expose-Headers"), STR("hono-command, hono-cmd-req-id"));
+    add(&h, STR("hono-command"), record->subject);
+    add(&h, STR("hono-cmd-id"), record->message_id);
+    if (record->is_response_required)
+        add(&h, STR("hono-cmd-req-id"), (struct str){id, command_id_write(record->correlation_id, id)});
+    if (command->target.n)
+        add(&h, STR("hono-cmd-target-device"), command->target);
+    r.headers = h.items;
+    r.n_headers = h.n;
+    http_exchange_respond(x, &r);
+}
+
 void http_answer_options(struct http_exchange *x, const struct config_http *config, enum device_endpoint endpoint, bool is_put)
 {
     struct str methods = is_put ? STR("PUT, OPTIONS") : STR("POST, OPTIONS");
@@ -113,9 +143,7 @@ void http_answer_options(struct http_exchange *x, const struct config_http *conf
     add_cors(&h, x, config);
     if (h.n > 1) {
         add(&h, STR("Access-Control-Allow-Methods"), methods);
-        add(&h, STR("Access-Control-Allow-Headers"),
-            endpoint == DEVICE_ENDPOINT_TELEMETRY ? STR("QoS-Level, hono-ttd, authorization, content-type, device-pointer")
-                                                  : STR("hono-ttd, hono-ttl, authorization, content-type, device-pointer"));
+        add(&h, STR("Access-Control-Allow-Headers"), allowed_headers[endpoint]);
     }
     r.headers = h.items;
     r.n_headers = h.n;

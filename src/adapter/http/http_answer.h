@@ -21,5 +21,9 @@ void http_answer_refuse(struct http_exchange *x, const struct config_http *confi
 void http_answer_json(struct http_exchange *x, const struct config_http *config, uint16_t status, struct str json,
                       bool is_retriable);
 
+/* 200 with a command: its name, how to answer it, for which device of a gateway it is, and its body. */
+struct command;
+void http_answer_command(struct http_exchange *x, const struct config_http *config, const struct command *command);
+
 /* To OPTIONS, for the paths of an endpoint. */
 void http_answer_options(struct http_exchange *x, const struct config_http *config, enum device_endpoint endpoint, bool is_put);

@@ -1,5 +1,6 @@
 #include "adapter/http/http_edge.h"
 
+#include "adapter/http/http_command.h"
 #include "adapter/http/http_upload.h"
 #include "base/check.h"
 
@@ -96,6 +97,7 @@ static void on_drain(struct mail *m)
     struct http_edge *edge = CONTAINER_OF(m, struct http_edge, drain);
     size_t n_open = edge->n_open;
 
+    http_command_hurry(edge);
     drain_servers(edge, http_edge_config(edge)->drain_timeout_ms + DRAIN_GRACE_MS);
     if (n_open == 0)
         check_drained(edge);
@@ -138,6 +140,7 @@ void http_edge_init(struct http_edge *edge, struct http_adapter *a, struct worke
     edge->generation = generation_ref(a->settings.generation);
     edge->tenant_topics.sink = a->settings.sink;
     list_init(&edge->waiting);
+    list_init(&edge->listening);
     edge->room = (struct sink_waiter){.mail = {.on_mail = on_room}, .home = &w->loop.mailbox};
     edge->start = (struct mail){.on_mail = on_start};
     edge->reload = (struct mail){.on_mail = on_reload};
@@ -152,6 +155,7 @@ void http_edge_init(struct http_edge *edge, struct http_adapter *a, struct worke
 void http_edge_close(struct http_edge *edge)
 {
     edge->adapter->drained = NULL; /* nobody waits for it any more */
+    http_command_hurry(edge);
     drain_servers(edge, 0);
     while (!list_is_empty(&edge->waiting))
         http_upload_give_up(edge->waiting.next);

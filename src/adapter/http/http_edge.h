@@ -8,7 +8,7 @@
 #include "adapter/tenant_topics.h"
 #include "http/http_server.h"
 
-enum { HTTP_EDGE_ROUTES = 8 };
+enum { HTTP_EDGE_ROUTES = 12 };
 
 struct http_edge;
 
@@ -29,6 +29,7 @@ struct http_edge {
     struct http_edge_listener *listeners;
     size_t n_listeners, n_open; /* open: not drained yet */
     struct list waiting;        /* uploads without room, first come first served */
+    struct list listening;      /* requests that wait for a command */
     struct sink_waiter room;
     struct tenant_topics tenant_topics;
     struct mail start, reload, drain;

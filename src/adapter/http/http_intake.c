@@ -5,7 +5,7 @@
 #include "core/payload_field.h"
 
 /* Headers that are read here, the last ones also as query parameters. */
-enum field { FIELD_CONTENT_TYPE, FIELD_QOS, FIELD_TTL, FIELD_POINTER, FIELDS };
+enum field { FIELD_CONTENT_TYPE, FIELD_QOS, FIELD_TTL, FIELD_POINTER, FIELD_TTD, FIELD_STATUS, FIELDS };
 
 static const struct {
     struct str name;
@@ -16,6 +16,8 @@ static const struct {
     [FIELD_QOS] = {STR_INIT("qos-level"), false, "the header QoS-Level is given twice"},
     [FIELD_TTL] = {STR_INIT("hono-ttl"), true, "hono-ttl is given twice"},
     [FIELD_POINTER] = {STR_INIT("device-pointer"), true, "device-pointer is given twice"},
+    [FIELD_TTD] = {STR_INIT("hono-ttd"), true, "hono-ttd is given twice"},
+    [FIELD_STATUS] = {STR_INIT("hono-cmd-status"), true, "hono-cmd-status is given twice"},
 };
 
 static int hex_value(char c)
@@ -58,7 +60,28 @@ static bool decode(struct http_intake *in, struct str raw, bool is_query, struct
 
 enum device_endpoint http_intake_endpoint(struct str path)
 {
+    if (str_starts_with(path, STR("/command")))
+        return DEVICE_ENDPOINT_COMMAND;
     return str_starts_with(path, STR("/event")) ? DEVICE_ENDPOINT_EVENT : DEVICE_ENDPOINT_TELEMETRY;
+}
+
+/* What follows the endpoint and `res`: R, or T/D/R. */
+static uint16_t read_response_path(struct http_intake *in, struct str path, const char **out_text)
+{
+    struct str parts[3];
+    bool more = true;
+    size_t n = 0;
+
+    *out_text = "expected /command/res/<request id> or /command/res/<tenant>/<device>/<request id>";
+    while (more && n < ARRAY_LEN(parts))
+        parts[n++] = str_take(&path, '/', &more);
+    if (more || n == 2 || parts[n - 1].n == 0)
+        return 404;
+    if (!decode(in, parts[n - 1], false, &in->request_id))
+        return 400;
+    if (n == 1)
+        return 0;
+    return decode(in, parts[0], false, &in->tenant) && decode(in, parts[1], false, &in->device) ? 0 : 400;
 }
 
 static uint16_t read_path(struct http_intake *in, struct str path, const char **out_text)
@@ -67,6 +90,10 @@ static uint16_t read_path(struct http_intake *in, struct str path, const char **
 
     path = str_from_offset(path, 1);
     (void)str_take(&path, '/', &more);
+    if (in->endpoint == DEVICE_ENDPOINT_COMMAND) {
+        (void)str_take(&path, '/', &more);
+        return read_response_path(in, path, out_text);
+    }
     if (!more)
         return 0;
     *out_text = "expected /<endpoint>/<tenant>/<device>";
@@ -134,13 +161,13 @@ static bool read_query(struct http_intake *in, struct str query, struct str valu
     return true;
 }
 
-/* Events are always of level 1. */
+/* Events and responses are always of level 1. */
 static bool read_qos(struct http_intake *in, struct str level, const char **out_text)
 {
-    bool is_event = in->endpoint == DEVICE_ENDPOINT_EVENT;
+    bool is_event = in->endpoint != DEVICE_ENDPOINT_TELEMETRY;
 
     in->qos = is_event || str_equal(level, STR("1"));
-    *out_text = is_event && str_equal(level, STR("0")) ? "event with QoS 0" : "QoS-Level must be 0 or 1";
+    *out_text = is_event && str_equal(level, STR("0")) ? "events and responses have QoS 1" : "QoS-Level must be 0 or 1";
     return !level.p || str_equal(level, STR("1")) || (str_equal(level, STR("0")) && !is_event);
 }
 
@@ -160,17 +187,44 @@ static enum http_intake_form form_of(const struct http_request *r, struct str co
 
     while (type.n && (type.p[type.n - 1] == ' ' || type.p[type.n - 1] == '\t'))
         type.n--;
+    if (http_intake_endpoint(r->path) == DEVICE_ENDPOINT_COMMAND)
+        return HTTP_INTAKE_SINGLE;
     for (size_t i = 0; i < ARRAY_LEN(forms) && r->method == HTTP_METHOD_POST; i++)
         if (str_equal_nocase(type, forms[i].name))
             return forms[i].form;
     return HTTP_INTAKE_SINGLE;
 }
 
-/* A time to live that is no number counts as absent, as everywhere in Hono. */
+/* How long a sender of one message, not of a batch, wants to wait, as far as it may. */
+static uint32_t ttd_of(const struct http_intake *in, struct str value)
+{
+    uint64_t ttd_s;
+
+    if (in->form != HTTP_INTAKE_SINGLE || in->endpoint == DEVICE_ENDPOINT_COMMAND || !str_to_u64(value, UINT32_MAX, &ttd_s))
+        return 0;
+    return ttd_s < HTTP_INTAKE_TTD_MAX_S ? (uint32_t)ttd_s : HTTP_INTAKE_TTD_MAX_S;
+}
+
+/* docs/wire/commands.md: 3xx is no outcome of a command. */
+static int status_of(struct str value)
+{
+    uint64_t status;
+
+    if (!str_to_u64(value, 599, &status) || status < 200 || (status >= 300 && status < 400))
+        return 0;
+    return (int)status;
+}
+
+/* A time that is no number counts as absent, as everywhere in Hono; but for the status of a response, which must be there. */
 static bool use(struct http_intake *in, const struct http_request *r, const struct str values[FIELDS], const char **out_text)
 {
     in->bag.has_ttl = str_to_u64(values[FIELD_TTL], INT64_MAX, &in->bag.ttl_s);
+    in->status = status_of(values[FIELD_STATUS]);
+    *out_text = "hono-cmd-status must be a number from 200 to 299 or 400 to 599";
+    if (in->endpoint == DEVICE_ENDPOINT_COMMAND && in->status == 0)
+        return false;
     in->form = form_of(r, values[FIELD_CONTENT_TYPE]);
+    in->ttd_s = ttd_of(in, values[FIELD_TTD]);
     in->content_type = values[FIELD_CONTENT_TYPE];
     in->pointer = values[FIELD_POINTER];
     if (in->form == HTTP_INTAKE_CLOUDEVENTS) {

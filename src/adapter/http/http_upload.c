@@ -498,9 +498,13 @@ static void on_upload(struct http_exchange *x, void *context)
 static void on_options(struct http_exchange *x, void *context)
 {
     const struct http_edge_listener *listener = context;
+    struct str path = x->request.path;
+    enum device_endpoint endpoint = http_intake_endpoint(path);
+    unsigned n_own = endpoint == DEVICE_ENDPOINT_COMMAND ? 3 : 1, n = 0; /* levels of one that is about the sender itself */
 
-    http_answer_options(x, http_config(listener->edge), http_intake_endpoint(x->request.path),
-                        memchr(x->request.path.p + 1, '/', x->request.path.n - 1) != NULL);
+    for (size_t i = 0; i < path.n; i++)
+        n += path.p[i] == '/';
+    http_answer_options(x, http_config(listener->edge), endpoint, n > n_own);
 }
 
 size_t http_upload_write_routes(struct http_edge_listener *listener)
