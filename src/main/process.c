@@ -7,6 +7,7 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -45,6 +46,15 @@ err process_watch_signals(struct loop *l, struct io *signals, void (*on_io)(stru
     if (signals->fd < 0 || loop_watch(l, signals, EPOLLIN) != E_OK)
         return errinfo_set(ei, E_IO, "cannot watch signals: %s", strerror(errno));
     return E_OK;
+}
+
+err process_make_data_dir(const struct config *config, struct errinfo *ei)
+{
+    const char *dir = config->data_dir.p;
+
+    if (mkdir(dir, 0700) == 0 || errno == EEXIST)
+        return E_OK;
+    return errinfo_set(ei, E_IO, "cannot make the data directory %s: %s", dir, strerror(errno));
 }
 
 unsigned process_worker_count(const struct config *config)

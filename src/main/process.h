@@ -12,6 +12,9 @@ void process_raise_descriptors(void);
 MUST_USE err process_watch_signals(struct loop *l, struct io *signals, void (*on_io)(struct io *io, uint32_t events),
                                    struct errinfo *ei);
 
+/* Makes data_dir if it is missing; its parent must be there. E_IO: the reason is in `ei`. */
+MUST_USE err process_make_data_dir(const struct config *config, struct errinfo *ei);
+
 /* How many workers the configuration asks for. */
 unsigned process_worker_count(const struct config *config);
 

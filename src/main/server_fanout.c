@@ -7,6 +7,7 @@
 #include "fanout/fanout.h"
 #include "fanout/fanout_admin.h"
 #include "fanout/fanout_park_disk.h"
+#include "main/process.h"
 
 /* The first error as one text; all of them are in the log. */
 static err report(const struct config_errors *errors, err e, struct errinfo *ei)
@@ -45,8 +46,13 @@ static err open_park(struct server_fanout *f, const struct server_fanout_setting
         .delay_max_ms = (uint32_t)f->config->fanout.park_delay_max_ms,
     };
 
+    err e;
+
     if (!settings->has_disk)
         return E_OK;
+    e = process_make_data_dir(f->config, ei);
+    if (e != E_OK)
+        return e;
     if (snprintf(path, sizeof path, "%.*s/fanout-park", STR_ARG(f->config->data_dir)) >= (int)sizeof path)
         return errinfo_set(ei, E_INVAL, "the path of data_dir is too long");
     fanout_park_disk_register_metrics();

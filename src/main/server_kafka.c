@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/arena.h"
@@ -12,6 +11,7 @@
 #include "base/siphash.h"
 #include "core/rule_table.h"
 #include "main/kafka_options.h"
+#include "main/process.h"
 #include "main/server.h"
 
 /* What a tenant's devices and applications use (docs/wire/device-data.md). All are made when the tenant is first served, so that no
@@ -25,10 +25,11 @@ static err write_bootstrap(const struct server *s, struct errinfo *ei)
 {
     char path[PATH_BYTES], fresh[PATH_BYTES + sizeof ".new"];
     const char *dir = s->now->config->data_dir.p;
+    err e = process_make_data_dir(s->now->config, ei);
     FILE *f;
 
-    if (mkdir(dir, 0700) != 0 && errno != EEXIST)
-        return errinfo_set(ei, E_IO, "cannot make the data directory %s: %s", dir, strerror(errno));
+    if (e != E_OK)
+        return e;
     if (snprintf(path, sizeof path, "%s/kafka.bootstrap", dir) >= (int)sizeof path)
         return errinfo_set(ei, E_IO, "the path of the data directory is too long");
     snprintf(fresh, sizeof fresh, "%s.new", path);

@@ -1,0 +1,152 @@
+"""Events whose delivery failed, kept on disk and delivered later, whatever happens to the process in between."""
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from lib.server import run_command
+from lib.sidecar import channel, event, holds, write
+from lib.subscriber import Answer
+from lib.wait import until
+
+PARK = {"retry": 0, "on_exhausted": "park"}
+PARKED = "millrace_fanout_parked_events"
+
+
+class Switch:
+    """What a subscriber answers, until it is changed: `Subscriber(switch)`."""
+
+    def __init__(self, status=503, body=b"down"):
+        self.answer = Answer(status, {}, body)
+
+    def __call__(self, request, number):
+        return self.answer
+
+    def well(self):
+        self.answer = Answer(200)
+
+
+@pytest.fixture
+def park(fanout, tmp_path):
+    """park(subscriber, ..): a sidecar that parks what it cannot deliver to them, and tries again soon; over the same data each time."""
+    def start(*subscribers, settings=(), delay="40ms", **fields):
+        subscriptions = [{"uid": f"s{n}", "subscriber": s.url, "delivery": dict(PARK)} for n, s in enumerate(subscribers)]
+        extra = [word for setting in settings for word in ("--set", setting)]
+        return fanout(channel(*subscriptions, **fields), arguments=[
+            "--data", tmp_path / "data", "--set", f"fanout.park_delay={delay}", "--set", "fanout.park_delay_max=200ms", *extra])
+    return start
+
+
+def parked(sidecar):
+    status, text = sidecar.get("/parked")
+    assert status == 200, text
+    return json.loads(text)
+
+
+def none_left(sidecar):
+    until(lambda: parked(sidecar)["events"] == 0, "nothing to be parked any more")
+
+
+def test_what_cannot_be_delivered_is_kept_and_delivered_later(park, subscriber):
+    switch = Switch()
+    s, other = subscriber(switch), subscriber()
+    sidecar = park(s, other)
+    headers = event(comexample="Euro%20%E2%82%AC") | {"Content-Type": "text/plain", "Knative-Hello": "world"}
+    assert sidecar.send(headers, b"the data").status == 202
+    first = s.wait(1)[0]
+    listed = parked(sidecar)
+    assert listed["events"] == 1 == sidecar.metrics().sum(PARKED)
+    entry, = listed["parked"]
+    assert (entry["channel"], entry["subscription"], entry["id"]) == ("default/c1", "s0", headers["ce-id"])
+    assert entry["why"]["knativeerrorcode"] == "503"
+    s.wait(4)
+    switch.well()
+    none_left(sidecar)
+    last = s.requests[-1]
+    assert (last.body, last.header("content-type")) == (b"the data", "text/plain")
+    assert last.attributes() == first.attributes(), "as it was the first time, without what became of it"
+    assert last.header("knative-hello") == "world"
+    assert len(other.requests) == 1, "the others are not asked again"
+    metrics = sidecar.metrics()
+    assert metrics.sum("millrace_fanout_park_taken_total") == 1 == metrics.sum("millrace_fanout_park_delivered_total")
+    assert metrics.sum(PARKED) == 0
+
+
+def test_parked_events_outlive_the_process(park, subscriber):
+    switch = Switch()
+    s = subscriber(switch)
+    sidecar = park(s)
+    ids = [f"kept-{n}" for n in range(20)]
+    for number in ids:
+        assert sidecar.send(event(id=number)).status == 202
+    assert sidecar.stop() == 0
+    switch.well()
+    before = len(s.requests)
+    sidecar = park(s)
+    none_left(sidecar)
+    assert set(ids) <= {request.header("ce-id") for request in s.requests[before:]}
+
+
+@pytest.mark.parametrize("connections", [1, 16])
+def test_every_event_that_was_accepted_outlives_a_kill(park, subscriber, connections):
+    """Killed in the middle of parking: whatever was answered with 202 is there afterwards."""
+    switch = Switch()
+    s = subscriber(switch)
+    sidecar = park(s, delay="10s")
+    accepted = []
+
+    def send(worker):
+        try:
+            for n in range(10_000):
+                number = f"{worker}-{n}"
+                if sidecar.send(event(id=number)).status == 202:
+                    accepted.append(number)
+        except OSError:
+            pass  # it was killed
+
+    with ThreadPoolExecutor(connections) as pool:
+        running = [pool.submit(send, worker) for worker in range(connections)]
+        until(lambda: len(accepted) >= 100, "some events to be accepted")
+        sidecar.kill()
+        for one in running:
+            one.result()
+    switch.well()
+    before = len(s.requests)
+    sidecar = park(s, delay="10s")
+    assert parked(sidecar)["events"] >= len(accepted)
+    until(lambda: set(accepted) <= {request.header("ce-id") for request in s.requests[before:]}, "all that was accepted")
+    none_left(sidecar)
+
+
+def test_a_full_park_is_a_failure_that_the_sender_is_told(park, subscriber):
+    switch = Switch()
+    s = subscriber(switch)
+    sidecar = park(s, settings=["fanout.park_max_bytes=1MiB"], delay="1h")
+    statuses = [sidecar.send(body=b"x" * 200_000).status for _ in range(8)]
+    assert statuses == [202] * 5 + [500] * 3
+    assert sidecar.metrics().sum("millrace_fanout_park_refused_total", reason="full") == 3
+    assert parked(sidecar)["events"] == 5
+
+
+def test_a_subscription_that_is_gone_finds_its_events_when_it_comes_back(park, subscriber):
+    switch = Switch()
+    s = subscriber(switch)
+    sidecar = park(s)
+    assert sidecar.send(event(id="patient")).status == 202
+    write(sidecar.folder, {"channels": [channel()]})
+    holds(sidecar, lambda config: config["generation"] == 2)
+    switch.well()
+    attempts = sidecar.metrics().sum("millrace_fanout_park_attempts_total")
+    until(lambda: sidecar.metrics().sum("millrace_fanout_park_attempts_total") > attempts + 2, "attempts without a subscription")
+    assert parked(sidecar)["events"] == 1
+    write(sidecar.folder, {"channels": [channel({"uid": "s0", "subscriber": s.url, "delivery": dict(PARK)})]})
+    none_left(sidecar)
+    assert s.requests[-1].header("ce-id") == "patient"
+
+
+def test_without_a_folder_there_is_no_park(tmp_path, subscriber):
+    folder = tmp_path / "channels"
+    write(folder, {"channels": [channel({"subscriber": subscriber().url, "delivery": dict(PARK)})]})
+    done = run_command("fanout", "--config-dir", folder, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+    assert done.returncode != 0
+    assert "park" in done.stderr and "--data" in done.stderr
