@@ -155,6 +155,21 @@ static uint64_t thread_cpu_ms(void)
     return clock_ms(CLOCK_THREAD_CPUTIME_ID);
 }
 
+/* Reading a thread's processor time is a system call, so it is read at most once a millisecond, by which a turn may then seem longer. */
+static void note_processor_time(struct loop *l)
+{
+    if (l->now_ms == l->cpu_at_ms)
+        return;
+    l->cpu_at_ms = l->now_ms;
+    l->cpu_ms = thread_cpu_ms();
+}
+
+/* Processor time, not the clock on the wall: a descheduled thread is no fault of a handler. */
+static bool was_long(const struct loop *l)
+{
+    return loop_clock_ms() - l->now_ms > LONG_TURN_MS && thread_cpu_ms() - l->cpu_ms > LONG_TURN_MS;
+}
+
 static void run_handlers(struct loop *l, struct epoll_event *events, int n)
 {
     l->fetched = events;
@@ -173,18 +188,17 @@ void loop_turn(struct loop *l, int max_wait_ms)
 {
     struct epoll_event events[EVENTS_MAX];
     int n = epoll_wait(l->epoll_fd, events, EVENTS_MAX, wait_ms(l, max_wait_ms));
-    uint64_t began = loop_clock_ms(), cpu_began = thread_cpu_ms();
 
-    l->now_ms = began;
+    l->now_ms = loop_clock_ms();
+    note_processor_time(l);
     l->n_handshakes = 0;
-    wheel_set_clock(&l->wheel, began); /* a timer that a handler sets counts from here, not from before the wait */
+    wheel_set_clock(&l->wheel, l->now_ms); /* a timer that a handler sets counts from here, not from before the wait */
     run_handlers(l, events, n);
     mailbox_drain(&l->mailbox);
     wheel_advance(&l->wheel, l->now_ms);
     run_tasks(l);
     atomic_fetch_add_explicit(&l->turns, 1, memory_order_relaxed);
-    /* Processor time, not the clock on the wall: a descheduled thread is no fault of a handler. */
-    if (loop_clock_ms() - began > LONG_TURN_MS && thread_cpu_ms() - cpu_began > LONG_TURN_MS)
+    if (was_long(l))
         atomic_fetch_add_explicit(&l->long_turns, 1, memory_order_relaxed);
 }
 
