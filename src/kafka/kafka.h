@@ -80,12 +80,21 @@ struct str kafka_bootstrap(const struct kafka *k);
 uint64_t kafka_inflight_records(const struct kafka *k);
 uint64_t kafka_inflight_bytes(const struct kafka *k);
 
+/* How a topic is to be made, and what one that exists must agree with. The views live as long as the request. */
+struct kafka_topic_spec {
+    int32_t n_partitions;                /* also of one that exists; 0: the cluster's default, any */
+    int32_t n_replicas;                  /* 0: the cluster's default */
+    const struct kafka_property *config; /* of the topic, as `retention.ms`; one that exists must agree in cleanup.policy */
+    size_t n_config;
+};
+
 /* Topics that must exist. The requester owns it, zeroed, and leaves it (and what it names) alone until its mail comes. */
 struct kafka_topics {
     struct mail mail;     /* on_mail is set by the requester */
     struct mailbox *home; /* set by the requester */
     const struct str *names;
-    size_t n_names; /* 0: only waits for the first metadata */
+    const struct kafka_topic_spec *specs; /* one for each name; NULL: the cluster's defaults */
+    size_t n_names;                       /* 0: only waits for the first metadata */
     struct errinfo result;
     struct kafka_topics *next; /* kafka's own */
 };
@@ -95,7 +104,7 @@ struct kafka_topics {
  * then. The mail comes exactly once, with `result.code`
  *   E_OK       all exist and their metadata is here: the first record will not wait for it
  *   E_DENIED   the cluster's access control refuses to show or to make one
- *   E_INVAL    a name is not legal, or the cluster refuses for another lasting reason
+ *   E_INVAL    a name is not legal, the cluster refuses for another lasting reason, or one that exists is not as specified
  *   E_CLOSED   kafka_stop() came first
  * and a text for people. Topics that could be made are there even if others were refused. Any thread; does not block. */
 void kafka_ensure_topics(struct kafka *k, struct kafka_topics *topics);

@@ -1,3 +1,5 @@
+#include "kafka/kafka_consumer_conf.h"
+
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -103,12 +105,10 @@ static void serve_oauth(rd_kafka_t *rk)
         rd_kafka_error_destroy(error);
 }
 
-err kafka_consumer_conf_open(const struct kafka_settings *settings, struct str bootstrap, struct str group, void *opaque,
-                             rd_kafka_t **out_rk, struct errinfo *ei)
+rd_kafka_conf_t *kafka_consumer_conf_make(const struct kafka_settings *settings, struct str bootstrap, struct str group,
+                                          void *opaque)
 {
-    char text[200];
     rd_kafka_conf_t *conf = rd_kafka_conf_new();
-    rd_kafka_t *rk;
 
     set_all(conf, presets, ARRAY_LEN(presets));
     /* The embedded Kafka does not wake a fetch that waits. */
@@ -127,7 +127,14 @@ err kafka_consumer_conf_open(const struct kafka_settings *settings, struct str b
     rd_kafka_conf_set_error_cb(conf, kafka_consumer_on_error);
     rd_kafka_conf_set_opaque(conf, opaque);
     rd_kafka_conf_enable_sasl_queue(conf, 1);
-    rk = rd_kafka_new(RD_KAFKA_CONSUMER, conf, text, sizeof text);
+    return conf;
+}
+
+err kafka_consumer_conf_open_made(rd_kafka_conf_t *conf, rd_kafka_t **out_rk, struct errinfo *ei)
+{
+    char text[200];
+    rd_kafka_t *rk = rd_kafka_new(RD_KAFKA_CONSUMER, conf, text, sizeof text);
+
     if (!rk) {
         rd_kafka_conf_destroy(conf);
         return errinfo_set(ei, E_INVAL, "kafka, consumer: %s", text);
@@ -136,4 +143,10 @@ err kafka_consumer_conf_open(const struct kafka_settings *settings, struct str b
     serve_oauth(rk);
     *out_rk = rk;
     return E_OK;
+}
+
+err kafka_consumer_conf_open(const struct kafka_settings *settings, struct str bootstrap, struct str group, void *opaque,
+                             rd_kafka_t **out_rk, struct errinfo *ei)
+{
+    return kafka_consumer_conf_open_made(kafka_consumer_conf_make(settings, bootstrap, group, opaque), out_rk, ei);
 }

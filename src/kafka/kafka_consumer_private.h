@@ -8,6 +8,7 @@
 
 #include "base/map.h"
 #include "kafka/kafka_consumer.h"
+#include "kafka/kafka_consumer_conf.h"
 #include "kafka/kafka_consumer_finder.h"
 #include "kafka/kafka_consumer_window.h"
 #include "loop/loop.h"
@@ -79,15 +80,6 @@ struct kafka_finding {
     struct kafka_consumer *consumer;
     struct kafka_found *first;
 };
-
-/* --- kafka_consumer_conf.c --- */
-
-/* A consumer's handle with our settings and the user's. The caller owns it. E_INVAL. */
-MUST_USE err kafka_consumer_conf_open(const struct kafka_settings *settings, struct str bootstrap, struct str group,
-                                      void *opaque, rd_kafka_t **out_rk, struct errinfo *ei);
-
-/* --- kafka_consumer.c, for the configuration: errors of the client itself. On the consumer's thread. */
-void kafka_consumer_on_error(rd_kafka_t *rk, int code, const char *reason, void *opaque);
 
 /* --- kafka_consumer_partition.c; the consumer's thread --- */
 

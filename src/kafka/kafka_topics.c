@@ -6,6 +6,7 @@
 #include "base/siphash.h"
 #include "kafka/kafka_error.h"
 #include "kafka/kafka_private.h"
+#include "kafka/kafka_topic_check.h"
 
 enum {
     CREATE_MS = 10000,     /* one CreateTopics request, answered when the topics are there */
@@ -126,45 +127,69 @@ static err request_creation(struct kafka *k, rd_kafka_t *rk, rd_kafka_NewTopic_t
     return e;
 }
 
+/* A topic of the request that the cluster does not have. */
+struct missing {
+    struct str name; /* full; owned */
+    const struct kafka_topic_spec *spec;
+};
+
 /* The embedded Kafka does not know CreateTopics. */
-static err create_in_mock(const struct kafka_mock *mock, const struct str *names, size_t n, struct errinfo *ei)
+static err create_in_mock(const struct kafka_mock *mock, const struct missing *missing, size_t n, struct errinfo *ei)
 {
     err e = E_OK;
 
     for (size_t i = 0; i < n; i++)
-        e = worse(e, note_created(names[i].p, kafka_mock_create_topic(mock, names[i].p), NULL, ei));
+        e = worse(e, note_created(missing[i].name.p, kafka_mock_create_topic(mock, missing[i].name.p), NULL, ei));
     return e;
 }
 
-static err create(struct kafka *k, struct kafka_producer *p, const struct str *names, size_t n, struct errinfo *ei)
+static rd_kafka_NewTopic_t *new_topic(const struct missing *m)
+{
+    static const struct kafka_topic_spec defaults;
+    const struct kafka_topic_spec *spec = m->spec ? m->spec : &defaults;
+    char text[200];
+    rd_kafka_NewTopic_t *topic =
+        rd_kafka_NewTopic_new(m->name.p, spec->n_partitions ? spec->n_partitions : cluster_default,
+                              spec->n_replicas ? spec->n_replicas : cluster_default, text, sizeof text);
+
+    ASSERT(topic); /* the name is legal */
+    for (size_t i = 0; i < spec->n_config; i++) {
+        char *name = mem_copy_text(MEM_KAFKA, spec->config[i].name.p, spec->config[i].name.n);
+        char *value = mem_copy_text(MEM_KAFKA, spec->config[i].value.p, spec->config[i].value.n);
+
+        (void)rd_kafka_NewTopic_set_config(topic, name, value); /* the cluster judges both */
+        mem_free(MEM_KAFKA, value);
+        mem_free(MEM_KAFKA, name);
+    }
+    return topic;
+}
+
+static err create(struct kafka *k, struct kafka_producer *p, const struct missing *missing, size_t n, struct errinfo *ei)
 {
     rd_kafka_NewTopic_t **topics;
-    char text[200];
     err e;
 
     if (k->mock.cluster)
-        return create_in_mock(&k->mock, names, n, ei);
+        return create_in_mock(&k->mock, missing, n, ei);
     topics = mem_alloc(MEM_KAFKA, n * sizeof(rd_kafka_NewTopic_t *));
-    for (size_t i = 0; i < n; i++) {
-        topics[i] = rd_kafka_NewTopic_new(names[i].p, cluster_default, cluster_default, text, sizeof text);
-        ASSERT(topics[i]); /* the name is legal */
-    }
+    for (size_t i = 0; i < n; i++)
+        topics[i] = new_topic(&missing[i]);
     e = request_creation(k, p->rk, topics, n, ei);
     rd_kafka_NewTopic_destroy_array(topics, n);
     mem_free(MEM_KAFKA, topics);
     return e;
 }
 
-static void free_names(struct str *names, size_t n)
+static void free_missing(struct missing *missing, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        mem_free(MEM_KAFKA, (char *)(uintptr_t)names[i].p);
-    mem_free(MEM_KAFKA, names);
+        mem_free(MEM_KAFKA, (char *)(uintptr_t)missing[i].name.p);
+    mem_free(MEM_KAFKA, missing);
 }
 
 /* Full names of those that are missing in the list. E_INVAL for an illegal name. */
 static err find_missing(struct kafka *k, const struct kafka_topics *r, const struct kafka_topic_list *list, bool needs_leaders,
-                        struct str *out_names, size_t *out_n)
+                        struct missing *out_missing, size_t *out_n)
 {
     *out_n = 0;
     for (size_t i = 0; i < r->n_names; i++) {
@@ -175,7 +200,7 @@ static err find_missing(struct kafka *k, const struct kafka_topics *r, const str
         if (has_topic(list, full, needs_leaders))
             mem_free(MEM_KAFKA, (char *)(uintptr_t)full.p);
         else
-            out_names[(*out_n)++] = full;
+            out_missing[(*out_n)++] = (struct missing){full, r->specs ? &r->specs[i] : NULL};
     }
     return E_OK;
 }
@@ -192,11 +217,11 @@ static bool has_serving_leader(struct kafka *k, struct kafka_producer *p, const 
 }
 
 /* Waits for the leaders of the topics that were just made, so that no first record meets a broker that refuses it. */
-static err await_leaders(struct kafka *k, struct kafka_producer *p, const struct kafka_topic_list *list, const struct str *made,
-                         size_t n_made)
+static err await_leaders(struct kafka *k, struct kafka_producer *p, const struct kafka_topic_list *list,
+                         const struct missing *made, size_t n_made)
 {
     for (size_t i = 0; i < n_made && !k->mock.cluster; i++) {
-        const struct rd_kafka_metadata_topic *t = map_find(&list->by_name, siphash(made[i]), &made[i], has_name);
+        const struct rd_kafka_metadata_topic *t = map_find(&list->by_name, siphash(made[i].name), &made[i].name, has_name);
 
         for (int j = 0; t && j < t->partition_cnt; j++)
             if (!has_serving_leader(k, p, t->topic, t->partitions[j].id))
@@ -206,10 +231,11 @@ static err await_leaders(struct kafka *k, struct kafka_producer *p, const struct
 }
 
 /* Opens the topics at the sink and asks once more, so that their metadata is here before the first record is. */
-static err warm(struct kafka *k, struct kafka_producer *p, const struct kafka_topics *r, const struct str *made, size_t n_made)
+static err warm(struct kafka *k, struct kafka_producer *p, const struct kafka_topics *r, const struct missing *made,
+                size_t n_made)
 {
     struct kafka_topic_list list = {0};
-    struct str *missing = mem_alloc(MEM_KAFKA, r->n_names * sizeof *missing + 1);
+    struct missing *missing = mem_alloc(MEM_KAFKA, r->n_names * sizeof *missing + 1);
     size_t n_missing = 0;
     err e = E_AGAIN;
 
@@ -222,14 +248,14 @@ static err warm(struct kafka *k, struct kafka_producer *p, const struct kafka_to
     }
     if (e == E_OK)
         e = await_leaders(k, p, &list, made, n_made);
-    free_names(missing, n_missing);
+    free_missing(missing, n_missing);
     kafka_topics_free(&list);
     return e;
 }
 
 err kafka_topics_ensure(struct kafka *k, struct kafka_producer *p, struct kafka_topics *r, const struct kafka_topic_list *list)
 {
-    struct str *missing = mem_alloc(MEM_KAFKA, r->n_names * sizeof *missing + 1);
+    struct missing *missing = mem_alloc(MEM_KAFKA, r->n_names * sizeof *missing + 1);
     size_t n_missing;
     err e = find_missing(k, r, list, false, missing, &n_missing);
 
@@ -239,6 +265,8 @@ err kafka_topics_ensure(struct kafka *k, struct kafka_producer *p, struct kafka_
         e = create(k, p, missing, n_missing, &r->result);
     if (e == E_OK && r->n_names > 0)
         e = warm(k, p, r, missing, n_missing);
-    free_names(missing, n_missing);
+    if (e == E_OK && r->specs && !k->mock.cluster)
+        e = kafka_topic_check(k, p->rk, r);
+    free_missing(missing, n_missing);
     return e;
 }
