@@ -85,7 +85,7 @@ def test_the_same_text_makes_no_new_generation(fanout):
 
 
 @pytest.mark.parametrize("text, line, why", [
-    ("channels:\n- namespace: default\n  name: c1\n  subscritpions: []\n", 4, "did you mean subscriptions?"),
+    ("channels:\n- namespace: default\n  name: c1\n  subscript: []\n", 4, "did you mean subscriptions?"),
     ("channels: [{namespace: a, name: b},\n {namespace: a, name: b}]\n", 2, "is in line 1 already"),
     ("channels:\n- namespace: a\n  name: b\n  subscriptions: [{subscriber: 'kafka:t'}]\n", 4, "needs Kafka"),
     ("channels:\n- namespace: a\n  name: b\n  delivery: {on_exhausted: park}\n", 4, "park needs"),
