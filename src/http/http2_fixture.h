@@ -5,12 +5,15 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 #include <nghttp2/nghttp2.h>
 
 #include "base/check.h"
+#include "base/err.h"
 #include "base/str.h"
 
 enum { FIXTURE_TEXT_BYTES = 1 << 20, FIXTURE_FRAME_BYTES = 9 + 16384 };
@@ -252,13 +255,11 @@ static inline void fixture_note_frames(struct http2_peer *p)
     memmove(p->in, p->in + at, p->n_in);
 }
 
-/* What has come since the last call, after `turn` had let the other side work. */
-static inline const char *fixture_hear(struct http2_peer *p, void (*turn)(void))
+/* Adds what has come, after `turn` had let the other side work, to what had come before. */
+static inline const char *fixture_hear_more(struct http2_peer *p, void (*turn)(void))
 {
     ssize_t n;
 
-    p->n_text = 0;
-    p->text[0] = '\0';
     do {
         turn();
         n = recv(p->fd, p->in + p->n_in, sizeof p->in - p->n_in, MSG_DONTWAIT);
@@ -267,4 +268,12 @@ static inline const char *fixture_hear(struct http2_peer *p, void (*turn)(void))
         fixture_note_frames(p);
     } while (n > 0);
     return p->text;
+}
+
+/* What has come since the last call. */
+static inline const char *fixture_hear(struct http2_peer *p, void (*turn)(void))
+{
+    p->n_text = 0;
+    p->text[0] = '\0';
+    return fixture_hear_more(p, turn);
 }
