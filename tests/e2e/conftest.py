@@ -7,6 +7,8 @@ import pytest
 
 from lib.kafka import Kafka
 from lib.server import MILLRACE, Server, write_config
+from lib.sidecar import Sidecar, channel, write
+from lib.subscriber import Subscriber
 
 PASSWORD = "pw"
 
@@ -80,7 +82,7 @@ def fleet(tenant):
 def end(server):
     """What has to hold of every server when its test is over."""
     if server.is_running() and server.admin:
-        server.metrics().check_ledger()
+        server.check_ledger()
     if not server.is_killed:
         assert server.stop() == 0, server.log()
     log = server.log()
@@ -116,3 +118,46 @@ def dev(serve, tmp_path):
     """A server in development mode."""
     return serve(arguments=["--dev", "--mqtt", "127.0.0.1:0",
                             "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--data", tmp_path / "data"])
+
+
+@pytest.fixture
+def subscriber():
+    """subscriber(answer): a running one, see lib/subscriber.py."""
+    running = []
+
+    def start(answer=None):
+        running.append(Subscriber(answer))
+        return running[-1]
+
+    yield start
+    for one in running:
+        one.close()
+
+
+@pytest.fixture
+def fanout(tmp_path):
+    """fanout(channel, ..): a started sidecar with these channels; or fanout(config=a whole configuration)."""
+    assert os.access(MILLRACE, os.X_OK), f"{MILLRACE} is not built"
+    sidecars = []
+
+    def start(*channels, config=None, arguments=(), wait=True, file="channels.yaml"):
+        folder = tmp_path / f"channels-{len(sidecars)}"
+        write(folder, {"channels": list(channels)} if config is None else config, file)
+        sidecars.append(Sidecar(folder, tmp_path, *arguments, name=f"sidecar-{len(sidecars)}"))
+        return sidecars[-1].ready() if wait else sidecars[-1]
+
+    yield start
+    try:
+        for sidecar in sidecars:
+            end(sidecar)
+    finally:
+        for sidecar in sidecars:
+            sidecar.close()
+
+
+@pytest.fixture
+def fan(fanout):
+    """fan(subscription, ..): a started sidecar with the channel default/c1 and these subscriptions; fields of the channel by name."""
+    def start(*subscriptions, **fields):
+        return fanout(channel(*subscriptions, **fields))
+    return start

@@ -14,7 +14,7 @@ from lib.wait import HANG_S, Deadline, is_readable
 ROOT = Path(__file__).resolve().parents[3]
 MILLRACE = os.environ.get("MILLRACE", str(ROOT / "build" / "millrace"))
 
-READY = re.compile(r"millrace ready(?P<mqtt>( mqtt=\S+)*)(?P<http>( http=\S+)*)( admin=(?P<admin>\S+))? kafka=(?P<kafka>\S+)"
+READY = re.compile(r"millrace ready(?P<mqtt>( mqtts?=\S+)*)(?P<http>( https?=\S+)*)( admin=(?P<admin>\S+))? kafka=(?P<kafka>\S+)"
                    r"(?P<embedded> \(embedded\))?$")
 SAMPLE = re.compile(r"(?P<name>\w+)(\{(?P<labels>.*)\})? (?P<value>\S+)$")
 
@@ -80,11 +80,13 @@ class Metrics:
 class Server:
     """Started with command-line arguments; `ready()` waits for the line that says so."""
 
+    command = "serve"
+
     def __init__(self, arguments, folder, name="server"):
         self.log_path = folder / f"{name}.log"
         self.is_killed = False
         with open(self.log_path, "ab") as log:
-            self.process = subprocess.Popen([MILLRACE, "serve", *map(str, arguments)], stdin=subprocess.DEVNULL,
+            self.process = subprocess.Popen([MILLRACE, self.command, *map(str, arguments)], stdin=subprocess.DEVNULL,
                                             stdout=subprocess.PIPE, stderr=log, cwd=folder)
         self.pid = self.process.pid
         self.output = b""
@@ -98,14 +100,18 @@ class Server:
     def is_running(self):
         return self.process.poll() is None
 
-    def ready(self):
+    def ready_line(self):
+        """The first line of its output, once it is there."""
         deadline = Deadline(lambda: f"the ready line; the log:\n{self.log()}")
         while b"\n" not in self.output:
             if is_readable(self.process.stdout, deadline.left()):
                 chunk = os.read(self.process.stdout.fileno(), 4096)
                 assert chunk, f"it ended with status {self.process.wait()}:\n{self.log()}"
                 self.output += chunk
-        line, _, _ = self.output.decode().partition("\n")
+        return self.output.decode().partition("\n")[0]
+
+    def ready(self):
+        line = self.ready_line()
         match = READY.match(line)
         assert match, f"not a ready line: {line}"
         self.mqtt_all = [address(word.partition("=")[2]) for word in match["mqtt"].split()]
@@ -131,6 +137,9 @@ class Server:
         status, text = self.get("/metrics")
         assert status == 200
         return Metrics(text)
+
+    def check_ledger(self):
+        self.metrics().check_ledger()
 
     def anonymous_memory(self):
         """Bytes of memory of its own that are resident."""
