@@ -87,9 +87,12 @@ static size_t percent_decode(char *text, size_t n)
         int high = text[i] == '%' && n - i > 2 ? hex_value(text[i + 1]) : -1;
         int low = high >= 0 ? hex_value(text[i + 2]) : -1;
 
-        if (low >= 0)
+        if (low >= 0) {
+            text[to++] = (char)(high << 4 | low);
             i += 2;
-        text[to++] = low >= 0 ? (char)(high << 4 | low) : text[i];
+        } else {
+            text[to++] = text[i];
+        }
     }
     return to;
 }
