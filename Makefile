@@ -40,7 +40,7 @@ unit: all ## unit and integration tests only (no Kafka)
 e2e: all ## end-to-end tests only; ARGS="-k name" goes to pytest
 	@tools/run-tests --build $(BUILD) --only e2e -- $(ARGS)
 
-bench: setup ## measure against raw librdkafka (and the vert.x peer when MILLRACE_PEERS names its folder)
+bench: setup ## measure against raw librdkafka, mosquitto and nginx (and vert.x when MILLRACE_PEERS names its folder)
 	@$(MAKE) --no-print-directory all
 	@bench/run --build $(BUILD) $(ARGS)
 

@@ -5,9 +5,11 @@ import os
 import re
 import subprocess
 
+import fan
 from measure import ROOT
 
 CPU_BAR, MEMORY_BAR_MB, IDLE_BAR, READY_BAR_MS, RAW_BAR, LATENCY_BAR_MS = 0.40, 40, 1000, 300, 0.6, 1.0
+FAN_MEMORY_BAR_MB = 15
 
 RAW, RULE = "raw librdkafka", "millrace, a rule of to_kafka"  # sides
 
@@ -23,6 +25,7 @@ def describe_machine():
     pom = (ROOT / "tools" / "kafka-pom.xml").read_text()
     kafka = re.search(r"<artifactId>kafka_[^<]*</artifactId>\s*<version>([^<]+)", pom)
     mosquitto = re.search(r"mosquitto version (\S+)", output_of("mosquitto", "-h"))
+    nginx = re.search(r"nginx/(\S+)", output_of("sh", "-c", "PATH=$PATH:/usr/sbin nginx -v 2>&1"))
     changed = output_of("git", "status", "--porcelain", "--untracked-files=no", "src", "bench")
     return {
         "date": datetime.date.today().isoformat(),
@@ -35,6 +38,7 @@ def describe_machine():
         "librdkafka": output_of("pkg-config", "--modversion", "rdkafka"),
         "kafka": kafka.group(1) if kafka else "unknown",
         "mosquitto": mosquitto.group(1) if mosquitto else "unknown",
+        "nginx": nginx.group(1) if nginx else "unknown",
     }
 
 
@@ -64,6 +68,16 @@ def bars(results):
     if "idle" in results:
         at_most(f"idle connection, {results['idle']['connections']:,} of them",
                 results["idle"]["sides"]["millrace"]["bytes_per_connection"], IDLE_BAR, "bytes")
+    for case in results.get("fan", {}).get("cases", []):
+        ours, name = case["sides"][fan.OURS], fan.case_name(case)
+        if case["rate"]:
+            at_most(f"fan-out, {name}: p99 beside nginx's", ours["ratio"]["p99_us"], 1, "times")
+            continue
+        at_least(f"fan-out, {name}: rate beside nginx's", ours["ratio"]["rate"], 1, "times")
+        at_most(f"fan-out, {name}: p50", ours["ratio"]["p50_us"], 1, "times")
+        at_most(f"fan-out, {name}: p99", ours["ratio"]["p99_us"], 1, "times")
+        at_most(f"fan-out, {name}: processor time", ours["ratio"]["cpu_s_per_1000"], 1, "times")
+        at_most(f"fan-out, {name}: resident memory", ours["resident_mb"], FAN_MEMORY_BAR_MB, "MB")
     if "start" in results:
         at_most("`serve --dev` ready", results["start"]["ready_ms"], READY_BAR_MS, "ms")
     return rows
@@ -123,6 +137,18 @@ def broker_text(found):
         ("clients", "QoS", "server", "delivered/s", "Millrace's share of it", "CPU s per 100,000", "p50 ms", "p99 ms"), rows)
 
 
+def fan_text(found):
+    rows = [(fan.case_name(c), name, number(s["rate"]), number(s["ratio"]["rate"], 2), number(s["p50_us"]), number(s["p99_us"]),
+             number(s["cpu_s_per_1000"], 3), number(s["resident_mb"], 1))
+            for c in found["cases"] for name, s in c["sides"].items()]
+    text = f"## Fan-out: CloudEvents of {fan.SIZE} B by HTTP to {fan.SINKS} subscribers\n\n"
+    text += table(("load", "side", "events/s", "of nginx's", "p50 us", "p99 us", "CPU s per 1,000", "resident MB"), rows)
+    text += "\nnginx answers when the first subscriber has, reads no event, and tells nobody when a mirror fails; Millrace waits for all.\n"
+    if found["benthos_not_run"]:
+        text += f"\nBenthos: not run ({found['benthos_not_run']}).\n"
+    return text
+
+
 def start_text(found):
     return "## Start\n\n" + table(
         ("`serve --dev` ready, median", "slowest", "stop, median", "binary", "without symbols"),
@@ -130,7 +156,8 @@ def start_text(found):
           f"{found['binary_bytes'] / 1e6:.2f} MB", f"{found['binary_bytes_stripped'] / 1e6:.2f} MB")])
 
 
-TEXTS = {"ingest": ingest_text, "latency": latency_text, "down": down_text, "idle": idle_text, "broker": broker_text, "start": start_text}
+TEXTS = {"ingest": ingest_text, "latency": latency_text, "down": down_text, "idle": idle_text, "broker": broker_text, "fan": fan_text,
+         "start": start_text}
 
 
 def write(about, results, folder):
@@ -139,7 +166,7 @@ def write(about, results, folder):
     text = (f"# Measured on {about['date']} at {about['commit']}\n\n"
             f"{about['cpu']}, {about['cores']} cores, {about['memory_gb']} GB, Linux {about['kernel']}; load average before: "
             f"{about['load_before']}. Kafka {about['kafka']} on the same machine, librdkafka {about['librdkafka']}, mosquitto "
-            f"{about['mosquitto']}. Made by `bench/run`; what is measured how: [bench/README.md](../README.md).\n\n")
+            f"{about['mosquitto']}, nginx {about['nginx']}. Made by `bench/run`; what is measured how: [bench/README.md](../README.md).\n\n")
     text += table(("bar", "found", "wanted", ""), [(*row, "met" if met else "**not met**") for *row, met in rows])
     text += "".join("\n" + TEXTS[part](results[part]) for part in TEXTS if part in results)
     if folder:
