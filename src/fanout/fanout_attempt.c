@@ -82,6 +82,7 @@ static enum fanout_fault call(struct fanout_leg *leg, const struct fanout_target
         .timeout_ms = timeout_ms,
         .max_response_bytes = leg->job->channel->max_body_bytes,
         .pool = leg->endpoint->hash,
+        .is_http2 = target->is_h2c,
     };
     err e = text_of(leg, &text);
 
