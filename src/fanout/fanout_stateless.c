@@ -32,7 +32,7 @@ static struct allowed read_allowed(struct arena *a, struct str entry)
 {
     static const struct str kafka = STR_INIT("kafka:");
     struct allowed out = {0};
-    const char *colon = entry.n ? memrchr(entry.p, ':', entry.n) : NULL;
+    const char *colon = entry.p && entry.n ? memrchr(entry.p, ':', entry.n) : NULL;
     uint64_t port;
     char *p;
 
