@@ -5,14 +5,17 @@
 #include "base/check.h"
 #include "base/jsonw.h"
 #include "fanout/fanout_describe.h"
+#include "fanout/fanout_inspect.h"
 #include "fanout/fanout_park_disk.h"
 #include "loop/loop.h"
 
-enum { ROUTES = 5, PARKED_SHOWN = 100 };
+enum { ROUTES = 7, PARKED_SHOWN = 100 };
 
 struct fanout_admin {
     struct fanout_control *control;
     struct fanout_park_disk *park;
+    struct fanout *plane;
+    struct mailbox *home;
     struct str token;
     struct http_route routes[ROUTES];
 };
@@ -77,6 +80,47 @@ static void on_get_channels(struct http_exchange *x, void *context)
     err e = fanout_describe_channels(&body, fanout_control_now(a->control));
 
     respond_json(x, 200, NULL, 0, &body, e);
+}
+
+/* A request that waits until all workers have said how their subscriptions fare. */
+struct question {
+    struct fanout_inspection inspection;
+    struct http_exchange *x;
+};
+
+static void on_inspected(struct mail *m)
+{
+    struct question *q = CONTAINER_OF(m, struct question, inspection.mail);
+    struct buf body = {0};
+    err e = fanout_inspect_write(&body, MEM_HTTP, &q->inspection);
+
+    respond_json(q->x, 200, NULL, 0, &body, e);
+    fanout_inspect_free(&q->inspection);
+    mem_free(MEM_HTTP, q);
+}
+
+/* All of them, or those of the channel in the path. */
+static void on_get_subscriptions(struct http_exchange *x, void *context)
+{
+    struct fanout_admin *a = context;
+    struct fanout_snapshot *now = fanout_control_now(a->control);
+    const struct fanout_channel *only = NULL;
+    struct question *q;
+
+    if (x->n_params == 2) { /* they lie side by side in the path */
+        only = fanout_snapshot_find_key(now, (struct str){x->params[0].p, x->params[0].n + 1 + x->params[1].n});
+        if (!only) {
+            http_exchange_respond_error(x, 404, STR("there is no such channel"));
+            return;
+        }
+    }
+    q = mem_alloc_zero(MEM_HTTP, sizeof *q);
+    q->x = x;
+    q->inspection.mail.on_mail = on_inspected;
+    q->inspection.home = a->home;
+    q->inspection.snapshot = fanout_snapshot_ref(now);
+    q->inspection.only = only;
+    fanout_inspect(a->plane, &q->inspection);
 }
 
 static void on_get_parked(struct http_exchange *x, void *context)
@@ -196,7 +240,7 @@ static void on_delete_config(struct http_exchange *x, void *context)
 /* --- life --- */
 
 struct fanout_admin *fanout_admin_new(struct fanout_control *control, const struct config *config,
-                                      struct fanout_park_disk *park)
+                                      struct fanout_park_disk *park, struct fanout *plane, struct mailbox *home)
 {
     struct fanout_admin *a = mem_alloc_zero(MEM_HTTP, sizeof *a);
     const struct http_route routes[ROUTES] = {
@@ -205,10 +249,14 @@ struct fanout_admin *fanout_admin_new(struct fanout_control *control, const stru
         {HTTP_METHOD_DELETE, "/config", on_delete_config, a, 0},
         {HTTP_METHOD_GET, "/channels", on_get_channels, a, 0},
         {HTTP_METHOD_GET, "/parked", on_get_parked, a, 0},
+        {HTTP_METHOD_GET, "/subscriptions", on_get_subscriptions, a, 0},
+        {HTTP_METHOD_GET, "/subscriptions/{}/{}", on_get_subscriptions, a, 0},
     };
 
     a->control = control;
     a->park = park;
+    a->plane = plane;
+    a->home = home;
     a->token = config->fanout.put_token;
     memcpy(a->routes, routes, sizeof routes);
     return a;

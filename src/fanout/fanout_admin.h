@@ -5,6 +5,7 @@
  *   DELETE /config     takes away what was put
  *   GET    /channels   the channels with their subscriptions
  *   GET    /parked     how many events are parked, and the oldest of them
+ *   GET    /subscriptions, /subscriptions/NAMESPACE/NAME   how they fare: under way, outcomes, breaker, last error
  *
  * The main thread. */
 #pragma once
@@ -12,12 +13,13 @@
 #include "fanout/fanout_control.h"
 #include "http/http_route.h"
 
+struct fanout;
 struct fanout_admin;
 struct fanout_park_disk;
 
-/* All are borrowed; `park` is NULL where there is none. Never NULL. */
+/* All are borrowed; `park` is NULL where there is none; `home` is the main thread's mailbox. Never NULL. */
 struct fanout_admin *fanout_admin_new(struct fanout_control *control, const struct config *config,
-                                      struct fanout_park_disk *park);
+                                      struct fanout_park_disk *park, struct fanout *plane, struct mailbox *home);
 
 /* After the port was closed. NULL is a no-op. */
 void fanout_admin_free(struct fanout_admin *admin);

@@ -29,6 +29,11 @@ struct fanout_endpoint *fanout_endpoint_take(struct map *endpoints, struct str t
     return endpoint;
 }
 
+const struct fanout_endpoint *fanout_endpoint_find(const struct map *endpoints, struct str text)
+{
+    return map_find(endpoints, siphash(text), &text, has_text);
+}
+
 void fanout_endpoint_give(struct fanout_endpoint *endpoint, uint64_t now_ms)
 {
     if (!endpoint || --endpoint->references > 0)

@@ -20,6 +20,9 @@ struct fanout_endpoint {
 /* The endpoint with this address, with one more reference; made if there is none. Never NULL. */
 struct fanout_endpoint *fanout_endpoint_take(struct map *endpoints, struct str text, uint64_t now_ms);
 
+/* The same without a reference, to look at; NULL: there is none. */
+const struct fanout_endpoint *fanout_endpoint_find(const struct map *endpoints, struct str text);
+
 /* Gives the reference back; without one it is kept for a while, for the next generation. NULL is a no-op. */
 void fanout_endpoint_give(struct fanout_endpoint *endpoint, uint64_t now_ms);
 

@@ -37,6 +37,11 @@ struct fanout_lane *fanout_lane_take(struct map *lanes, struct str channel, stru
     return lane;
 }
 
+const struct fanout_lane *fanout_lane_find(const struct map *lanes, struct str channel, struct str uid)
+{
+    return map_find(lanes, siphash_pair(channel, uid), &(const struct key){channel, uid}, is_of);
+}
+
 void fanout_lane_give(struct fanout_lane *lane, uint64_t now_ms)
 {
     if (!lane || --lane->references > 0)

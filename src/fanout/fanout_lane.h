@@ -30,6 +30,9 @@ struct fanout_lane {
 /* The lane of a subscription, with one more reference; made if there is none. Never NULL. */
 struct fanout_lane *fanout_lane_take(struct map *lanes, struct str channel, struct str uid);
 
+/* The same without a reference, to look at; NULL: there is none. */
+const struct fanout_lane *fanout_lane_find(const struct map *lanes, struct str channel, struct str uid);
+
 /* Gives the reference back; without one it is kept for a while, for the next generation. NULL is a no-op. */
 void fanout_lane_give(struct fanout_lane *lane, uint64_t now_ms);
 

@@ -72,7 +72,7 @@ err server_fanout_open(struct server_fanout *f, const struct server_fanout_setti
     if (e == E_OK)
         e = fanout_open(&plane, &f->plane, ei);
     if (e == E_OK)
-        f->admin = fanout_admin_new(f->control, f->config, f->park);
+        f->admin = fanout_admin_new(f->control, f->config, f->park, f->plane, f->home);
     return e;
 }
 

@@ -6,7 +6,7 @@
 
 #include "base/base64.h"
 #include "base/check.h"
-#include "fanout/fanout_metrics.h"
+#include "fanout/fanout_inspect.h"
 
 #define QUICK "delivery: {retry: 3, backoff_delay: 1ms, backoff_max: 2ms}"
 #define ONE(more)                                                                                                              \
@@ -375,6 +375,43 @@ static void a_drain_that_takes_too_long_refuses_what_is_left(void **state)
     rig_turn_until(rig.is_drained);
 }
 
+static bool is_inspected;
+
+static void on_inspected(struct mail *m)
+{
+    (void)m;
+    is_inspected = true;
+}
+
+static void how_subscriptions_fare_can_be_asked(void **state)
+{
+    struct fanout_inspection question = {.mail = {.on_mail = on_inspected}, .home = &rig.main.mailbox};
+    struct buf text = {0};
+
+    (void)state;
+    is_inspected = false;
+    rig_use("channels:\n"
+            "- {namespace: ns, name: c, subscriptions: [{uid: good, subscriber: '$1'}, {uid: bad, subscriber: '$2'}]}\n"
+            "- {namespace: ns, name: idle, subscriptions: [{uid: x, subscriber: '$1'}]}\n");
+    rig_answer_with(2, RIG_FAIL(403));
+    for (int i = 0; i < 3; i++) {
+        rig_post(i, "", "x");
+        assert_int_equal(rig_status(i), 500);
+    }
+    question.snapshot = fanout_snapshot_ref(rig.fanout->planes[0].view->snapshot);
+    fanout_inspect(rig.fanout, &question);
+    rig_turn_until(is_inspected);
+    assert_int_equal(question.n_rows, 3);
+    assert_int_equal(question.rows[0].ended[FANOUT_OUTCOME_DELIVERED], 3);
+    assert_int_equal(question.rows[1].ended[FANOUT_OUTCOME_FAILED], 3);
+    assert_int_equal(fanout_inspect_write(&text, MEM_TEST, &question), E_OK);
+    assert_int_equal(buf_append(&text, MEM_TEST, (struct str){"", 1}), E_OK);
+    assert_non_null(strstr(text.p, "{\"channel\":\"ns/c\",\"uid\":\"bad\",\"running\":0,\"in_flight\":0,"));
+    assert_non_null(strstr(text.p, "\"breaker\":\"closed\",\"last_error\":{\"reason\":\"status\",\"status\":403,"));
+    buf_free(&text, MEM_TEST);
+    fanout_inspect_free(&question);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -395,6 +432,7 @@ int main(void)
         RIG_TEST(a_connection_that_the_subscriber_closed_meanwhile_costs_nothing),
         RIG_TEST(kafka_that_refuses_fails_the_event),
         RIG_TEST(a_record_that_kafka_has_past_the_deadline_is_waited_for),
+        RIG_TEST(how_subscriptions_fare_can_be_asked),
         RIG_TEST(a_drain_ends_what_was_taken),
         RIG_TEST(a_drain_that_takes_too_long_refuses_what_is_left),
     };
