@@ -12,6 +12,7 @@ from measure import CLOCK_TICKS, ROOT, Server, free_port, median, note
 
 SINKS, SIZE = 3, 1024
 CONNECTIONS = (1, 16, 64)
+SUBSCRIPTIONS = 10_000  # of a configuration that is built
 OPEN_RATE, OPEN_CONNECTIONS = 2_000, 64  # events a second at an even pace
 ARRIVAL_LIMIT_S = 20  # for what a server sends on after it has answered
 OURS, NGINX, BENTHOS = "millrace", "nginx", "benthos"
@@ -216,4 +217,5 @@ def measure_fan(bench):
     finally:
         for server in [*servers.values(), sinks.process]:
             server.stop()
-    bench.results["fan"] = {"cases": cases, "idle_mb": idle, "benthos_not_run": why}
+    build = bench.tool("fan_build", SUBSCRIPTIONS, 3 if bench.options.quick else 21)
+    bench.results["fan"] = {"cases": cases, "build": build, "idle_mb": idle, "benthos_not_run": why}

@@ -9,7 +9,7 @@ import fan
 from measure import ROOT
 
 CPU_BAR, MEMORY_BAR_MB, IDLE_BAR, READY_BAR_MS, RAW_BAR, LATENCY_BAR_MS = 0.40, 40, 1000, 300, 0.6, 1.0
-FAN_MEMORY_BAR_MB = 15
+FAN_MEMORY_BAR_MB, BUILD_BAR_MS = 15, 50
 
 RAW, RULE = "raw librdkafka", "millrace, a rule of to_kafka"  # sides
 
@@ -78,6 +78,9 @@ def bars(results):
         at_most(f"fan-out, {name}: p99", ours["ratio"]["p99_us"], 1, "times")
         at_most(f"fan-out, {name}: processor time", ours["ratio"]["cpu_s_per_1000"], 1, "times")
         at_most(f"fan-out, {name}: resident memory", ours["resident_mb"], FAN_MEMORY_BAR_MB, "MB")
+    if "fan" in results:
+        build = results["fan"]["build"]
+        at_most(f"{build['subscriptions']:,} subscriptions built", build["processor_ms"], BUILD_BAR_MS, "ms")
     if "start" in results:
         at_most("`serve --dev` ready", results["start"]["ready_ms"], READY_BAR_MS, "ms")
     return rows
@@ -144,6 +147,9 @@ def fan_text(found):
     text = f"## Fan-out: CloudEvents of {fan.SIZE} B by HTTP to {fan.SINKS} subscribers\n\n"
     text += table(("load", "side", "events/s", "of nginx's", "p50 us", "p99 us", "CPU s per 1,000", "resident MB"), rows)
     text += "\nnginx answers when the first subscriber has, reads no event, and tells nobody when a mirror fails; Millrace waits for all.\n"
+    build = found["build"]
+    text += (f"\nA configuration of {build['subscriptions']:,} subscriptions with filters, {build['text_bytes'] / 1e6:.1f} MB of YAML, is built in "
+             f"{build['processor_ms']:.0f} ms of processor time, beside the request path.\n")
     if found["benthos_not_run"]:
         text += f"\nBenthos: not run ({found['benthos_not_run']}).\n"
     return text
