@@ -305,24 +305,42 @@ err fanout_control_put(struct fanout_control *c, struct fanout_control_put *put,
     return E_OK;
 }
 
+/* Looks at what comes next without what was put. If that is broken, what was put is kept after all. */
+static err go_on_without(struct fanout_control *c, const struct fanout_text *kept, struct config_errors *errors)
+{
+    look(c);
+    if (c->is_applying || c->report.status != FANOUT_CONTROL_FAILED)
+        return E_OK;
+    *errors = c->report.errors;
+    if (kept->generation && store(c, buf_str(&kept->bytes), kept->generation, errors) != E_OK)
+        return E_IO;
+    return E_INVAL;
+}
+
 err fanout_control_forget(struct fanout_control *c, struct fanout_control_put *put, struct config_errors *errors)
 {
+    struct fanout_text kept = {0};
     struct errinfo ei = {0};
     err e = check_put(c, errors);
 
-    if (e == E_OK && fanout_source_put_forget(c->put, &ei) != E_OK) {
-        report_error(errors, "DELETE /config", 0, "%s", ei.text);
-        e = E_IO;
-    }
     if (e != E_OK)
         return e;
-    c->waiting = put;
-    look(c);
-    if (!c->is_applying) { /* what comes next is the same, or broken; the report says which */
-        c->waiting = NULL;
-        put->on_done(put, c->now);
+    e = c->put->kind->read(c->put, &kept, &ei);
+    if (e == E_OK || e == E_NOTFOUND)
+        e = fanout_source_put_forget(c->put, &ei);
+    if (e != E_OK) {
+        report_error(errors, "DELETE /config", 0, "%s", ei.text);
+        e = E_IO;
+    } else {
+        c->waiting = put;
+        e = go_on_without(c, &kept, errors);
+        if (!c->is_applying)
+            c->waiting = NULL;
+        if (!c->is_applying && e == E_OK) /* there is nothing new to wait for */
+            put->on_done(put, c->now);
     }
-    return E_OK;
+    buf_free(&kept.bytes, MEM_CONFIG);
+    return e;
 }
 
 /* --- life --- */

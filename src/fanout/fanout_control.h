@@ -80,7 +80,7 @@ struct fanout_control_put {
  * generation is not above the last one. E_IO: it could not be kept on disk. */
 MUST_USE err fanout_control_put(struct fanout_control *control, struct fanout_control_put *put, struct config_errors *errors);
 
-/* Takes away what was put; the next source, or an empty configuration, holds then. E_OK: on_done() follows. E_DENIED, E_AGAIN, E_IO
- * as above. */
+/* Takes away what was put; the next source, or an empty configuration, holds then. E_OK: on_done() is called, perhaps at once. E_INVAL: the
+ * next source is broken, so what was put is kept. E_DENIED, E_AGAIN, E_IO as above. */
 MUST_USE err fanout_control_forget(struct fanout_control *control, struct fanout_control_put *put,
                                    struct config_errors *errors);

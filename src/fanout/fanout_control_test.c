@@ -329,6 +329,23 @@ static void what_was_put_can_be_taken_away(void **state)
     assert_int_equal(fx.n_done, 3);
 }
 
+static void what_was_put_stays_if_what_comes_next_is_broken(void **state)
+{
+    (void)state;
+    write_file("channels.yaml", channels(1));
+    assert_int_equal(open_control("put", "file"), E_OK);
+    assert_int_equal(put(channels(3), 9), E_OK);
+    wait_for_channels(3);
+    write_file("channels.yaml", "channels:\n- x\n");
+    assert_int_equal(fanout_control_forget(fx.control, &fx.put, &errors), E_INVAL);
+    assert_int_equal(errors.items[0].line, 2);
+    assert_int_equal(fx.n_done, 1);
+    assert_int_equal(n_channels(), 3);
+    close_control();
+    assert_int_equal(open_control("put", "file"), E_OK);
+    assert_int_equal(n_channels(), 3);
+}
+
 static void what_cannot_be_kept_is_not_applied(void **state)
 {
     (void)state;
@@ -367,6 +384,7 @@ int main(void)
         TEST(a_put_must_rise),
         TEST(what_was_put_is_there_after_a_restart),
         TEST(what_was_put_can_be_taken_away),
+        TEST(what_was_put_stays_if_what_comes_next_is_broken),
         TEST(what_cannot_be_kept_is_not_applied),
         TEST(the_end_answers_a_put_under_way),
     };

@@ -61,7 +61,7 @@ static bool write_all(int fd, struct str text)
     return true;
 }
 
-/* So that a new name in the folder, or one that has gone, is on the disk as well. */
+/* So that a new name in the folder is on the disk as well. */
 static bool sync_folder_of(const char *path)
 {
     char folder[PATH_MAX];
@@ -113,11 +113,4 @@ err fanout_file_replace(const char *path, struct str head, struct str text, mode
         return e;
     }
     return sync_folder_of(path) ? E_OK : errinfo_set(ei, E_IO, "cannot make %s last: %s", path, strerror(errno));
-}
-
-err fanout_file_remove(const char *path, struct errinfo *ei)
-{
-    if (unlink(path) != 0)
-        return errno == ENOENT ? E_OK : errinfo_set(ei, E_IO, "cannot remove %s: %s", path, strerror(errno));
-    return sync_folder_of(path) ? E_OK : errinfo_set(ei, E_IO, "cannot make it last: %s", strerror(errno));
 }

@@ -14,6 +14,3 @@ MUST_USE err fanout_file_read(const char *path, struct buf *out_text, struct err
 /* Puts `head` and `text` in place of what is at `path`, or there is nothing: whoever reads sees the old content or the new one,
  * whole, and after E_OK the new one survives a loss of power. E_IO: the old content is still there; the reason is in `ei`. */
 MUST_USE err fanout_file_replace(const char *path, struct str head, struct str text, mode_t mode, struct errinfo *ei);
-
-/* Removes the file, and that it is gone survives too. A file that is not there is gone. E_IO. */
-MUST_USE err fanout_file_remove(const char *path, struct errinfo *ei);
