@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "config/config_doc.h"
+#include "main/kafka_acls.h"
 #include "main/kafka_options.h"
 #include "main/rule_options.h"
 #include "main/tls_options.h"
@@ -36,7 +37,8 @@ static err check_tls(const struct config *config, const char *file, struct confi
     return e;
 }
 
-static err load(const struct cli *cli, struct config_errors *errors)
+/* With `acls` the permissions that the configuration needs are printed there, if it is good. */
+static err load(const struct cli *cli, FILE *acls, struct config_errors *errors)
 {
     struct rule_table *rules = NULL;
     struct config *config;
@@ -47,6 +49,8 @@ static err load(const struct cli *cli, struct config_errors *errors)
     e = rule_options_make(config, cli_source_name(cli), &rules, errors);
     if (e == E_OK)
         warn_of_loops(config, cli_source_name(cli), rules, errors);
+    if (e == E_OK && acls)
+        kafka_acls_print(acls, config, rules);
     rule_table_unref(rules);
     if (e == E_OK && !cli->skips_secrets) /* on another machine the files need not be there */
         e = check_tls(config, cli_source_name(cli), errors);
@@ -73,10 +77,11 @@ int check_config_run(const struct cli *cli)
         config_doc_write_manual(stdout);
         return EXIT_SUCCESS;
     }
-    if (load(cli, &errors) != E_OK) {
+    if (load(cli, cli->prints_acls ? stdout : NULL, &errors) != E_OK) {
         cli_print_errors(stderr, &errors);
         return EXIT_FAILURE;
     }
-    puts("OK");
+    if (!cli->prints_acls)
+        puts("OK");
     return EXIT_SUCCESS;
 }

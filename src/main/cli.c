@@ -85,6 +85,9 @@ static err apply_flag(struct cli *cli, const struct cli_flag_row *flag, const ch
     case CLI_FLAG_NO_SECRETS:
         cli->skips_secrets = true;
         break;
+    case CLI_FLAG_KAFKA_ACLS:
+        cli->prints_acls = true;
+        break;
     case CLI_FLAG_PRINT_DOCS:
         cli->prints_docs = true;
         break;

@@ -39,6 +39,7 @@ struct cli {
     enum cli_command topic; /* of CLI_HELP: the command it is about; CLI_HELP: all of them */
     bool is_dev;
     bool skips_secrets;
+    bool prints_acls;
     bool prints_docs;
     const char *config_file; /* NULL: none */
     const char *from;        /* of `fanout write-config`: the file; NULL: stdin */

@@ -136,6 +136,11 @@ const struct cli_flag_row cli_flag_table[] = {
      .kind = CLI_FLAG_NO_SECRETS,
      .commands = CHECK | EXPLAIN,
      .help = "do not look up file: and env: references, which may not exist on this machine"},
+    {.name = "--kafka-acls",
+     .kind = CLI_FLAG_KAFKA_ACLS,
+     .commands = CHECK,
+     .help = "print the least permissions in Kafka that the configuration needs, and those of each tenant's applications, as "
+             "arguments of kafka-acls.sh"},
     {.name = "--print-docs",
      .is_hidden = true,
      .kind = CLI_FLAG_PRINT_DOCS,

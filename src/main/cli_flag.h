@@ -20,6 +20,7 @@ enum cli_flag_kind {
     CLI_FLAG_CONFIG,
     CLI_FLAG_DEV,
     CLI_FLAG_NO_SECRETS,
+    CLI_FLAG_KAFKA_ACLS,
     CLI_FLAG_PRINT_DOCS,
     CLI_FLAG_HELP,
     CLI_FLAG_TEXT,     /* kept in struct cli_explain, at `offset` */
