@@ -56,8 +56,8 @@ struct table_log_user {
     /* The view of a partition cannot go on: begin anew, as a view of this log. Its states come from the beginning on. False:
      * not now, the disk refuses; it will be asked again. */
     bool (*on_reset)(void *context, unsigned partition, const struct table_log_position *begin);
-    /* States in order; with them, or with none, everything before `next_offset` has been read. False: not taken, offer them
-     * again later. */
+    /* States in order; with them everything before `next_offset` has been read. None: and there are no more for now.
+     * False: not taken, offer them again later. */
     bool (*on_states)(void *context, unsigned partition, const struct table_log_state *states, size_t n, uint64_t next_offset);
     /* This instance decides for the partition from now on, when it has the states before `end_offset`; or it does not any
      * more. */

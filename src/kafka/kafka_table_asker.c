@@ -132,7 +132,8 @@ static void *run(void *context)
     a->retention_ms = ask_retention(l);
     pthread_mutex_lock(&a->lock);
     while (!is_stopping(l)) {
-        struct kafka_table_partition *p = a->wants_places ? NULL : take_asked(l);
+        /* Nobody has caught up who cannot write yet. */
+        struct kafka_table_partition *p = a->wants_places || !atomic_load(&l->is_ready) ? NULL : take_asked(l);
         bool wants_places = a->wants_places;
 
         if (!p && !wants_places) {
@@ -195,6 +196,14 @@ void kafka_table_asker_ask(struct kafka_table_partition *p)
     p->is_asked = true;
     pthread_cond_broadcast(&a->wake);
     pthread_mutex_unlock(&a->lock);
+}
+
+void kafka_table_asker_begin(struct kafka_table *l)
+{
+    pthread_mutex_lock(&l->asker.lock);
+    atomic_store(&l->is_ready, true);
+    pthread_cond_broadcast(&l->asker.wake);
+    pthread_mutex_unlock(&l->asker.lock);
 }
 
 void kafka_table_asker_look_again(struct kafka_table *l)

@@ -155,6 +155,9 @@ void kafka_table_asker_stop(struct kafka_table *l);
 /* Asks for the end of a partition's states; the answer goes to the user on the table's thread. */
 void kafka_table_asker_ask(struct kafka_table_partition *p);
 
+/* Replies are listened to: requests may be appended, and ends asked for. The reader's thread. */
+void kafka_table_asker_begin(struct kafka_table *l);
+
 /* Asks anew where the states of all partitions begin. Any thread. */
 void kafka_table_asker_look_again(struct kafka_table *l);
 

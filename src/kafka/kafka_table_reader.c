@@ -79,7 +79,7 @@ static void on_place(struct mail *m)
     if (place->is_reply && !l->is_closing) {
         read_from(l, l->replies_topic, p, place->high);
         if (p->number + 1 == (int32_t)l->n_partitions)
-            atomic_store(&l->is_ready, true);
+            kafka_table_asker_begin(l);
     } else if (!l->is_closing) {
         p->low_offset = (uint64_t)place->low;
         p->high_offset = (uint64_t)place->high;
@@ -406,38 +406,56 @@ void kafka_table_reader_gone(struct kafka_table_owner *o)
 
 /* --- the group --- */
 
-static void note_rebalance(const struct kafka_table *l, const char *what, rd_kafka_error_t *error, int n)
+static void note_rebalance(const struct kafka_table *l, const char *what, rd_kafka_resp_err_t code, int n)
 {
     LOG_INFO(LOG_KAFKA, "table.group", F_TEXT("table", l->name), F_TEXT("what", what), F_INT("partitions", n),
-             F_TEXT("error", error ? rd_kafka_error_string(error) : ""));
-    if (error)
-        rd_kafka_error_destroy(error);
+             F_TEXT("error", code ? rd_kafka_err2name(code) : ""));
 }
 
+static bool is_listed(const rd_kafka_topic_partition_list_t *list, int32_t partition)
+{
+    for (int i = 0; i < list->cnt; i++)
+        if (list->elems[i].partition == partition)
+            return true;
+    return false;
+}
+
+/* Owners of partitions that stay with this instance go on as if nothing had been. */
 static void on_assigned(struct kafka_table *l, rd_kafka_t *rk, rd_kafka_topic_partition_list_t *list)
 {
     /* It is a member, no more: what it could fetch, and where from, is nobody's concern. */
     for (int i = 0; i < list->cnt; i++)
         list->elems[i].offset = 0;
-    note_rebalance(l, "assigned", rd_kafka_incremental_assign(rk, list), list->cnt);
+    note_rebalance(l, "assigned", rd_kafka_assign(rk, list), list->cnt);
     (void)rd_kafka_pause_partitions(rk, list);
-    for (int i = 0; i < list->cnt; i++) {
-        if ((unsigned)list->elems[i].partition >= l->n_partitions)
-            continue;
-        l->partitions[list->elems[i].partition].is_assigned = true;
-        begin_owner(l, &l->partitions[list->elems[i].partition]);
+    for (unsigned i = 0; i < l->n_partitions; i++) {
+        struct kafka_table_partition *p = &l->partitions[i];
+
+        p->is_assigned = is_listed(list, p->number);
+        if (p->is_assigned)
+            begin_owner(l, p);
+        else
+            end_owner(l, p);
     }
 }
 
-static void on_revoked(struct kafka_table *l, rd_kafka_t *rk, rd_kafka_topic_partition_list_t *list)
+static void end_all(struct kafka_table *l)
 {
-    for (int i = 0; i < list->cnt; i++) {
-        if ((unsigned)list->elems[i].partition >= l->n_partitions)
-            continue;
-        l->partitions[list->elems[i].partition].is_assigned = false;
-        end_owner(l, &l->partitions[list->elems[i].partition]);
+    for (unsigned i = 0; i < l->n_partitions; i++) {
+        l->partitions[i].is_assigned = false;
+        end_owner(l, &l->partitions[i]);
     }
-    note_rebalance(l, rd_kafka_assignment_lost(rk) ? "lost" : "revoked", rd_kafka_incremental_unassign(rk, list), list->cnt);
+}
+
+/* With each change in the group everything is taken away and given anew. In between owners go on: whoever becomes the owner of
+ * one of their partitions fences them. */
+static void on_revoked(struct kafka_table *l, rd_kafka_t *rk, const rd_kafka_topic_partition_list_t *list)
+{
+    bool is_lost = rd_kafka_assignment_lost(rk);
+
+    if (is_lost)
+        end_all(l);
+    note_rebalance(l, is_lost ? "lost" : "revoked", rd_kafka_assign(rk, NULL), list->cnt);
 }
 
 static void on_rebalance(rd_kafka_t *rk, rd_kafka_resp_err_t code, rd_kafka_topic_partition_list_t *list, void *opaque)
@@ -504,10 +522,9 @@ static void on_stop(struct mail *m)
 {
     struct kafka_table *l = CONTAINER_OF(m, struct kafka_table, stop_mail);
 
+    end_all(l);
     rd_kafka_consumer_close(l->group);
     l->is_closing = true;
-    for (unsigned i = 0; i < l->n_partitions; i++)
-        end_owner(l, &l->partitions[i]);
     check_end(l);
 }
 
@@ -535,7 +552,8 @@ static err open_handle(struct kafka_table *l, const struct kafka_settings *setti
     char text[200];
 
     if (is_member) {
-        (void)rd_kafka_conf_set(conf, "partition.assignment.strategy", "cooperative-sticky", text, sizeof text);
+        /* Not cooperative-sticky: of librdkafka 2.0.2 it aborts the process when a member leaves before it was given anything. */
+        (void)rd_kafka_conf_set(conf, "partition.assignment.strategy", "roundrobin", text, sizeof text);
         rd_kafka_conf_set_rebalance_cb(conf, on_rebalance);
     } else {
         (void)rd_kafka_conf_set(conf, "enable.partition.eof", "true", text, sizeof text);

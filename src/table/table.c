@@ -92,7 +92,11 @@ static bool on_states(void *context, unsigned partition, const struct table_log_
     struct errinfo ei = {0};
     bool is_applied;
 
-    if (t->is_stopped || next_offset <= table_partition_next_offset(p))
+    if (t->is_stopped)
+        return true;
+    if (n == 0)
+        t->view.positions[partition].at_end_ms = loop_wall_ms();
+    if (next_offset <= table_partition_next_offset(p))
         return true;
     if (n > ARRAY_LEN(few))
         results = mem_alloc(MEM_TABLE, n * sizeof *results);

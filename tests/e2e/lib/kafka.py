@@ -3,9 +3,9 @@ import subprocess
 from collections import namedtuple
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import (AclBinding, AclOperation, AclPermissionType, AdminClient, NewTopic, ResourcePatternType,
-                                   ResourceType)
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import (AclBinding, AclOperation, AclPermissionType, AdminClient, AlterConfigOpType, ConfigEntry,
+                                   ConfigResource, NewTopic, ResourcePatternType, ResourceType)
 
 from lib.wait import HANG_S, Deadline, until
 
@@ -97,6 +97,18 @@ class Kafka:
         for future in self.admin.delete_topics([name]).values():
             future.result(HANG_S)
         until(lambda: name not in self.topics(), f"the end of topic {name}")
+
+    def set_config(self, topic, **config):
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[
+            ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in config.items()])
+        for future in self.admin.incremental_alter_configs([resource]).values():
+            future.result(HANG_S)
+
+    def cut_off(self, topic):
+        """Deletes every record that is there."""
+        partitions = self.admin.list_topics(topic, timeout=HANG_S).topics[topic].partitions
+        for future in self.admin.delete_records([TopicPartition(topic, p, OFFSET_END) for p in partitions]).values():
+            future.result(HANG_S)
 
     def allow(self, user, operation, topic):
         """Access control of the secure listener: a user may do one thing with one topic."""

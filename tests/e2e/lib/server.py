@@ -14,8 +14,8 @@ from lib.wait import HANG_S, Deadline, is_readable
 ROOT = Path(__file__).resolve().parents[3]
 MILLRACE = os.environ.get("MILLRACE", str(ROOT / "build" / "millrace"))
 
-READY = re.compile(r"millrace ready(?P<mqtt>( mqtts?=\S+)*)(?P<http>( https?=\S+)*)( admin=(?P<admin>\S+))? kafka=(?P<kafka>\S+)"
-                   r"(?P<embedded> \(embedded\))?$")
+READY = re.compile(r"millrace ready(?P<mqtt>( mqtts?=\S+)*)(?P<http>( https?=\S+)*)( fanout=(?P<fanout>\S+))?"
+                   r"( admin=(?P<admin>\S+))? kafka=(?P<kafka>\S+)(?P<embedded> \(embedded\))?$")
 SAMPLE = re.compile(r"(?P<name>\w+)(\{(?P<labels>.*)\})? (?P<value>\S+)$")
 
 
@@ -118,6 +118,7 @@ class Server:
         self.mqtt = self.mqtt_all[0] if self.mqtt_all else None
         self.http_all = [address(word.partition("=")[2]) for word in match["http"].split()]
         self.http = self.http_all[0] if self.http_all else None
+        self.fanout = match["fanout"] and address(match["fanout"])
         self.admin = match["admin"]
         self.kafka = match["kafka"]
         self.is_embedded = bool(match["embedded"])

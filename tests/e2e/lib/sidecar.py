@@ -29,23 +29,8 @@ def document(**fields):
     return {"specversion": "1.0", "type": "com.example.opened", "source": "/tests", "id": f"event-{next(numbers)}"} | fields
 
 
-class Sidecar(Server):
-    """Reads its configuration from `folder`, where write() puts it."""
-
-    command = "fanout"
-
-    def __init__(self, folder, work, *arguments, name="sidecar"):
-        self.folder = folder
-        super().__init__(["--config-dir", folder, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
-                          "--set", "fanout.grace=0", *arguments], work, name)
-
-    def ready(self):
-        line = self.ready_line()
-        match = READY.match(line)
-        assert match, f"not a ready line: {line}"
-        self.fanout = address(match["fanout"])
-        self.admin = match["admin"]
-        return self
+class Sender:
+    """What answers at `self.fanout`, the address of a fan-out."""
 
     def request(self, method, path, headers=(), body=b"", host=None):
         connection = http.client.HTTPConnection(*self.fanout, timeout=HANG_S)
@@ -65,6 +50,25 @@ class Sidecar(Server):
         """POSTs an event; with a host the channel is its."""
         return self.request("POST", "/" if host else to, event() if headers is None else headers, body, host)
 
+
+class Sidecar(Sender, Server):
+    """Reads its configuration from `folder`, where write() puts it."""
+
+    command = "fanout"
+
+    def __init__(self, folder, work, *arguments, name="sidecar"):
+        self.folder = folder
+        super().__init__(["--config-dir", folder, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
+                          "--set", "fanout.grace=0", *arguments], work, name)
+
+    def ready(self):
+        line = self.ready_line()
+        match = READY.match(line)
+        assert match, f"not a ready line: {line}"
+        self.fanout = address(match["fanout"])
+        self.admin = match["admin"]
+        return self
+
     def config(self):
         """What the administration port says of the configuration."""
         status, text = self.get("/config")
@@ -81,6 +85,13 @@ class Sidecar(Server):
         begun = metrics.sum("millrace_fanout_deliveries_begun_total")
         ends = {end: metrics.sum(f"millrace_fanout_deliveries_{end}") for end in ("ended_total", "running")}
         assert begun == sum(ends.values()), f"{begun} deliveries began, but {ends}"
+
+
+class Beside(Sender):
+    """The fan-out of a process that serves more, from lib/server.py."""
+
+    def __init__(self, server):
+        self.fanout = server.fanout
 
 
 def channel(*subscriptions, name="c1", **fields):
