@@ -51,6 +51,7 @@ struct fanout_job {
     /* The engine's. */
     struct mail travel, settle, finish;
     struct fanout_queue *queue; /* it is one of a sequence; NULL: it is not */
+    struct timer turn_timer;    /* while it waits there */
     struct list legs;
     uint32_t n_running; /* legs that have not ended, and the start while it goes on */
     uint32_t n_held;    /* legs that have ended and whose memory somebody still uses */

@@ -68,6 +68,13 @@ static void drop(struct fanout_queue *queue)
     mem_free(MEM_FANOUT, queue);
 }
 
+static void run(struct fanout_queue *queue, struct fanout_job *job)
+{
+    wheel_stop(&job->turn_timer);
+    queue->n_running++;
+    fanout_job_run(job);
+}
+
 /* What runs may be finished when it has begun: this loop goes on then, not a deeper one. At the end of the plane nobody waits any more, even if
  * what runs is held up. */
 static void pump(struct fanout_queue *queue)
@@ -78,12 +85,29 @@ static void pump(struct fanout_queue *queue)
         return;
     queue->is_pumping = true;
     while ((queue->n_running == 0 || queue->plane->is_ending) && (link = list_pop(&queue->waiting)) != NULL) {
-        queue->n_running++;
-        fanout_job_run(CONTAINER_OF(link, struct fanout_job, link));
+        run(queue, CONTAINER_OF(link, struct fanout_job, link));
     }
     queue->is_pumping = false;
     if (queue->n_running == 0)
         drop(queue);
+}
+
+/* Its deadline has come before its turn: it runs, which is no more than to fail, since there is no time for an attempt. */
+static void on_deadline(struct timer *t)
+{
+    struct fanout_job *job = CONTAINER_OF(t, struct fanout_job, turn_timer);
+
+    list_remove(&job->link);
+    run(job->queue, job);
+}
+
+static void wait_for_turn(struct fanout_job *job)
+{
+    struct loop *l = &job->home->worker->loop;
+
+    fanout_metrics_add(FANOUT_EVENTS_QUEUED, 1);
+    job->turn_timer.on_timer = on_deadline;
+    wheel_start(&l->wheel, &job->turn_timer, job->deadline_ms > l->now_ms ? job->deadline_ms - l->now_ms : 0);
 }
 
 void fanout_queue_enter(struct fanout_job *job)
@@ -96,8 +120,8 @@ void fanout_queue_enter(struct fanout_job *job)
         return;
     }
     job->queue = queue_for(job->home, job->channel->key, text, hash);
-    if (job->queue->n_running)
-        fanout_metrics_add(FANOUT_EVENTS_QUEUED, 1);
+    if (job->queue->n_running || job->queue->is_pumping)
+        wait_for_turn(job);
     list_push(&job->queue->waiting, &job->link);
     pump(job->queue);
 }

@@ -1,8 +1,7 @@
 /* fanout_queue: events that go one after the other (order: strict, key): the next one begins when the one before is done with every
  * subscription, well or not. All events of a sequence have the same home worker, chosen by what puts them in sequence, so their order is
  * that of their coming there; queues come and go with their events. How many wait is bounded by who waits for an answer, and by max_queued
- * of those that have theirs. No wait is longer than the channel's timeout, since the one before has the earlier deadline. Internal to
- * fanout/; one thread. */
+ * of those that have theirs; how long, by each one's own deadline. Internal to fanout/; one thread. */
 #pragma once
 
 #include "fanout/fanout_job.h"

@@ -136,6 +136,28 @@ static void a_batch_keeps_its_order(void **state)
         assert_int_equal(atoi(rig_header(rig.sinks[0].requests[i], "ce-id")), i);
 }
 
+static void no_event_waits_longer_than_its_own_time(void **state)
+{
+#define STRICT(timeout)                                                                                                        \
+    "channels: [{namespace: ns, name: c, order: strict, timeout: " timeout ", subscriptions: [{uid: a, subscriber: '$1'}]}]\n"
+    (void)state;
+    rig_use(STRICT("1m"));
+    silence(1, true);
+    post(0, "patient", NULL);
+    rig_turn_until(count(1) == 1);
+    rig_use(STRICT("50ms"));
+    post(1, "hasty", NULL);
+    assert_int_equal(rig_status(1), 500);
+    assert_non_null(strstr(rig.text, "deadline"));
+    assert_ids(1, "patient");
+    silence(1, false);
+    assert_int_equal(rig_status(0), 202);
+    post(1, "next", NULL);
+    assert_int_equal(rig_status(1), 202);
+    assert_ids(1, "patient next");
+#undef STRICT
+}
+
 static void what_waits_for_its_turn_is_answered_when_the_process_ends(void **state)
 {
     (void)state;
@@ -256,6 +278,7 @@ int main(void)
         RIG_TEST(a_failure_lets_the_next_one_go),
         RIG_TEST(order_by_key_holds_for_events_with_one_key_only),
         RIG_TEST(a_batch_keeps_its_order),
+        RIG_TEST(no_event_waits_longer_than_its_own_time),
         RIG_TEST(what_waits_for_its_turn_is_answered_when_the_process_ends),
         RIG_TEST(only_who_has_not_had_it_gets_an_event_again),
         RIG_TEST(with_redeliver_all_everybody_gets_it_again),
