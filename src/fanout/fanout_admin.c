@@ -9,7 +9,7 @@
 #include "fanout/fanout_park_disk.h"
 #include "loop/loop.h"
 
-enum { ROUTES = 7, PARKED_SHOWN = 100 };
+enum { ROUTES = 8, PARKED_SHOWN = 100 };
 
 struct fanout_admin {
     struct fanout_control *control;
@@ -85,6 +85,7 @@ static void on_get_channels(struct http_exchange *x, void *context)
 /* A request that waits until all workers have said how their subscriptions fare. */
 struct question {
     struct fanout_inspection inspection;
+    const struct fanout_subscription *subscription; /* the only one that is asked about, or NULL */
     struct http_exchange *x;
 };
 
@@ -92,27 +93,42 @@ static void on_inspected(struct mail *m)
 {
     struct question *q = CONTAINER_OF(m, struct question, inspection.mail);
     struct buf body = {0};
-    err e = fanout_inspect_write(&body, MEM_HTTP, &q->inspection);
+    const struct fanout_subscription *only = q->subscription;
+    err e = only ? fanout_inspect_write_one(&body, MEM_HTTP, &q->inspection.rows[only->index])
+                 : fanout_inspect_write(&body, MEM_HTTP, &q->inspection);
 
     respond_json(q->x, 200, NULL, 0, &body, e);
     fanout_inspect_free(&q->inspection);
     mem_free(MEM_HTTP, q);
 }
 
-/* All of them, or those of the channel in the path. */
+static const struct fanout_subscription *find_subscription(const struct fanout_channel *channel, struct str uid)
+{
+    for (size_t i = 0; i < channel->n_subscriptions; i++)
+        if (str_equal(channel->subscriptions[i].uid, uid))
+            return &channel->subscriptions[i];
+    return NULL;
+}
+
+/* All of them, those of the channel in the path, or the one with the uid in the path. */
 static void on_get_subscriptions(struct http_exchange *x, void *context)
 {
     struct fanout_admin *a = context;
     struct fanout_snapshot *now = fanout_control_now(a->control);
     const struct fanout_channel *only = NULL;
+    const struct fanout_subscription *subscription = NULL;
     struct question *q;
 
-    if (x->n_params == 2) { /* they lie side by side in the path */
+    if (x->n_params >= 2) { /* they lie side by side in the path */
         only = fanout_snapshot_find_key(now, (struct str){x->params[0].p, x->params[0].n + 1 + x->params[1].n});
         if (!only) {
             http_exchange_respond_error(x, 404, STR("there is no such channel"));
             return;
         }
+    }
+    if (x->n_params == 3 && !(subscription = find_subscription(only, x->params[2]))) {
+        http_exchange_respond_error(x, 404, STR("the channel has no such subscription"));
+        return;
     }
     q = mem_alloc_zero(MEM_HTTP, sizeof *q);
     q->x = x;
@@ -120,6 +136,7 @@ static void on_get_subscriptions(struct http_exchange *x, void *context)
     q->inspection.home = a->home;
     q->inspection.snapshot = fanout_snapshot_ref(now);
     q->inspection.only = only;
+    q->subscription = subscription;
     fanout_inspect(a->plane, &q->inspection);
 }
 
@@ -251,6 +268,7 @@ struct fanout_admin *fanout_admin_new(struct fanout_control *control, const stru
         {HTTP_METHOD_GET, "/parked", on_get_parked, a, 0},
         {HTTP_METHOD_GET, "/subscriptions", on_get_subscriptions, a, 0},
         {HTTP_METHOD_GET, "/subscriptions/{}/{}", on_get_subscriptions, a, 0},
+        {HTTP_METHOD_GET, "/subscriptions/{}/{}/{}", on_get_subscriptions, a, 0},
     };
 
     a->control = control;

@@ -5,7 +5,8 @@
  *   DELETE /config     takes away what was put
  *   GET    /channels   the channels with their subscriptions
  *   GET    /parked     how many events are parked, and the oldest of them
- *   GET    /subscriptions, /subscriptions/NAMESPACE/NAME   how they fare: under way, outcomes, breaker, last error
+ *   GET    /subscriptions, /subscriptions/NAMESPACE/NAME, /subscriptions/NAMESPACE/NAME/UID
+ *                      how they fare: under way, outcomes, breaker, last error
  *
  * The main thread. */
 #pragma once

@@ -122,6 +122,13 @@ static err write_row(struct buf *out, enum mem_sub sub, const struct fanout_insp
     return e == E_OK ? buf_append(out, sub, STR("}")) : e;
 }
 
+err fanout_inspect_write_one(struct buf *out, enum mem_sub sub, const struct fanout_inspect_row *row)
+{
+    err e = write_row(out, sub, row, true);
+
+    return e == E_OK ? buf_append(out, sub, STR("\n")) : e;
+}
+
 err fanout_inspect_write(struct buf *out, enum mem_sub sub, const struct fanout_inspection *q)
 {
     err e = buf_append(out, sub, STR("["));

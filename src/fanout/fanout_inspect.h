@@ -47,3 +47,6 @@ void fanout_inspect_free(struct fanout_inspection *inspection);
 
 /* Appends the answer as JSON, a list with one object for each subscription. E_NOMEM: part of it may have been written. */
 MUST_USE err fanout_inspect_write(struct buf *out, enum mem_sub sub, const struct fanout_inspection *inspection);
+
+/* The same of one row, as an object. E_NOMEM. */
+MUST_USE err fanout_inspect_write_one(struct buf *out, enum mem_sub sub, const struct fanout_inspect_row *row);

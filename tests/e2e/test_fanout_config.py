@@ -10,6 +10,7 @@ import pytest
 
 from lib.server import MILLRACE, Server, write_config
 from lib.sidecar import READY, channel, document, event, holds, write
+from lib.subscriber import Answer
 from lib.wait import HANG_S, until
 
 PUT = ["--set", "fanout.sources=[put]"]
@@ -183,6 +184,20 @@ def test_channels_are_told(fanout):
     only, = answer["channels"]
     assert (only["namespace"], only["name"], only["hosts"], only["is_lossy"]) == ("default", "c1", ["events.example"], True)
     assert only["subscriptions"][0]["dead_letter"] == "http://127.0.0.1:10"
+
+
+def test_how_a_subscription_fares_is_told(fan, subscriber):
+    good, bad = subscriber(), subscriber(lambda request, number: Answer(403))
+    sidecar = fan({"uid": "good", "subscriber": good.url}, {"uid": "bad", "subscriber": bad.url})
+    assert sidecar.send().status == 500
+    status, one = ask(sidecar, "GET", "/subscriptions/default/c1/bad")
+    assert (status, one["uid"], one["failed"], one["breaker"]) == (200, "bad", 1, "closed")
+    assert (one["last_error"]["reason"], one["last_error"]["status"]) == ("status", 403)
+    status, one = ask(sidecar, "GET", "/subscriptions/default/c1/good")
+    assert (one["delivered"], "last_error" in one) == (1, False)
+    assert [row["uid"] for row in ask(sidecar, "GET", "/subscriptions/default/c1")[1]] == ["good", "bad"]
+    for unknown in ("/subscriptions/default/c1/none", "/subscriptions/default/c2/good", "/subscriptions/default/c2"):
+        assert ask(sidecar, "GET", unknown)[0] == 404
 
 
 # --- what a request brings ---
