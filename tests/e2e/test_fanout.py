@@ -200,6 +200,34 @@ def test_a_quorum_answers_for_the_rest(fan, subscriber):
     slow.wait(1)
 
 
+def test_a_failure_may_be_told_at_once(fan, subscriber):
+    gate = Gate()
+    slow, bad = subscriber(gate.hold(Answer(200))), subscriber([Answer(403)])
+    assert fan(slow.url, {"uid": "bad", "subscriber": bad.url}, nack="first").send().status == 500
+    gate.open()
+    slow.wait(1)
+
+
+def test_a_sender_may_have_less_time_than_the_channel(fan, subscriber):
+    gate = Gate()
+    s = subscriber(gate.hold(Answer(200)))
+    assert fan(s.url, timeout="1h").send(event() | {"Prefer": "wait=1"}).status == 500
+    gate.open()
+
+
+def test_a_subscriber_that_hangs_delays_nobody_elses_channel(fanout, subscriber):
+    gate = Gate()
+    hanging, quick = subscriber(gate.hold(Answer(200))), subscriber()
+    sidecar = fanout(channel(hanging.url, ack="async-memory"), channel(quick.url, name="c2"))
+    for _ in range(50):
+        assert sidecar.send().status == 202
+    for _ in range(50):
+        assert sidecar.send(to="/default/c2").status == 202
+    assert len(quick.requests) == 50
+    gate.open()
+    hanging.wait(50)
+
+
 def test_only_allowed_headers_go_on(fan, subscriber):
     s = subscriber()
     extra = {"knative-hello": "world", "X-Request-Id": "r1", "X-B3-TraceId": "t", "x-ot-span": "o", "do-not-forward": "x",

@@ -76,6 +76,16 @@ class Metrics:
             assert came == sum(ends.values()), f"{came} commands came, but {ends}"
             assert all(part >= 0 for part in ends.values()), f"commands: {ends}"
 
+    def check_fanout(self):
+        """Every event that came was acknowledged, rejected or dropped, or still waits; deliveries likewise."""
+        came = self.sum("millrace_fanout_events_received_total")
+        ends = {end: self.sum(f"millrace_fanout_events_{end}")
+                for end in ("acknowledged_total", "rejected_total", "dropped_total", "waiting")}
+        assert came == sum(ends.values()), f"{came} events came, but {ends}"
+        begun = self.sum("millrace_fanout_deliveries_begun_total")
+        ends = {end: self.sum(f"millrace_fanout_deliveries_{end}") for end in ("ended_total", "running")}
+        assert begun == sum(ends.values()), f"{begun} deliveries began, but {ends}"
+
 
 class Server:
     """Started with command-line arguments; `ready()` waits for the line that says so."""
@@ -92,7 +102,7 @@ class Server:
         self.output = b""
         self.mqtt_all = []
         self.http_all = []
-        self.mqtt = self.http = self.admin = self.kafka = None
+        self.mqtt = self.http = self.fanout = self.admin = self.kafka = None
 
     def log(self):
         return self.log_path.read_text(errors="replace")
@@ -140,7 +150,10 @@ class Server:
         return Metrics(text)
 
     def check_ledger(self):
-        self.metrics().check_ledger()
+        metrics = self.metrics()
+        metrics.check_ledger()
+        if self.fanout:
+            metrics.check_fanout()
 
     def anonymous_memory(self):
         """Bytes of memory of its own that are resident."""
