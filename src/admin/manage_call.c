@@ -260,11 +260,6 @@ static err read_body(struct manage_call *c)
     return normalise(c);
 }
 
-struct str manage_call_user(const struct manage_call *c)
-{
-    return c->user ? c->user->id : STR("anonymous");
-}
-
 /* --- writing --- */
 
 uint16_t manage_call_status(err result)
@@ -384,7 +379,7 @@ static void complete(struct manage_call *c)
     c->request.device = str_from(c->device);
     c->request.version = uuid_make(c->version);
     c->request.at = (struct str){c->at, moment_format((int64_t)loop_wall_ms(), c->at)};
-    c->request.user = manage_call_user(c);
+    c->request.user = str_from(c->user);
     c->request.source = STR("api");
 }
 
@@ -405,15 +400,19 @@ void manage_write_run(struct manage_call *c)
 static err check_user(struct manage_call *c)
 {
     const struct manage_options *options = &c->m->options;
+    const struct config_admin_user *user;
+    enum manage_auth auth;
 
     if (c->operation->parameters & MANAGE_OPEN)
         return E_OK;
-    switch (manage_auth_check(options->users, options->user_count, &c->x->request, c->operation->is_write, str_from(c->tenant),
-                              &c->user)) {
+    auth = manage_auth_check(options->users, options->user_count, &c->x->request, c->operation->is_write, str_from(c->tenant),
+                             &user);
+    (void)snprintf(c->user, sizeof c->user, "%s", user ? user->id.p : "anonymous"); /* a longer name is cut */
+    switch (auth) {
     case MANAGE_AUTH_OK:
         return E_OK;
     case MANAGE_AUTH_DENIED:
-        return document_refuse(&c->fault, 403, NULL, "%.*s may not do this", STR_ARG(manage_call_user(c)));
+        return document_refuse(&c->fault, 403, NULL, "%s may not do this", c->user);
     default:
         return document_refuse(&c->fault, 401, NULL, "credentials are missing or wrong");
     }

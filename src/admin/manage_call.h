@@ -11,7 +11,7 @@
 #include "registry/uuid.h"
 #include "table/table.h"
 
-enum { MANAGE_TAG_BYTES = REGISTRY_VERSION_MAX_BYTES + 3, MANAGE_MAX_OPERATIONS = 32 };
+enum { MANAGE_TAG_BYTES = REGISTRY_VERSION_MAX_BYTES + 3, MANAGE_MAX_OPERATIONS = 32, MANAGE_USER_BYTES = 128 };
 
 struct manage_call;
 
@@ -68,7 +68,7 @@ struct manage_call {
     struct manage *m;
     struct http_exchange *x;
     const struct manage_operation *operation;
-    const struct config_admin_user *user; /* NULL: nobody was asked */
+    char user[MANAGE_USER_BYTES + 1]; /* who calls */
     char tenant[SCHEMA_MAX_ID_BYTES + 1], device[SCHEMA_MAX_ID_BYTES + 1];
     char if_match[REGISTRY_VERSION_MAX_BYTES + 1], at[MOMENT_BYTES], version[UUID_BYTES];
     struct registry_request request;
@@ -94,9 +94,6 @@ bool manage_call_ask(struct manage_call *c);
 
 /* The status of an answer for what the table says of a write. */
 uint16_t manage_call_status(err result);
-
-/* Who calls, for audit. */
-struct str manage_call_user(const struct manage_call *c);
 
 /* The value of a query parameter, decoded, in memory that the caller frees (MEM_HTTP). `*index` walks parameters of the same name, from 0. False: there is
  * none, or the fault says what is wrong with it. */

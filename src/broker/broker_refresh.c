@@ -82,3 +82,11 @@ void broker_refresh_start(struct broker_refresh *refresh, struct shard *shard, s
     begin(refresh);
     go_on(refresh);
 }
+
+void broker_refresh_restart(struct broker_refresh *refresh, struct registry *registry)
+{
+    ASSERT_ON(refresh->shard->worker);
+    ASSERT(loop_is_deferred(&refresh->task));
+    refresh->registry = registry;
+    begin(refresh); /* the rest follows in later turns, as before */
+}

@@ -27,3 +27,6 @@ struct broker_refresh {
  * owned by the caller. One pass at a time. A pass that the end of the loop cuts short needs no care. */
 void broker_refresh_start(struct broker_refresh *refresh, struct shard *shard, struct registry *registry,
                           void (*on_done)(struct broker_refresh *refresh));
+
+/* Begins again with the first session, while it is under way: the registry, or what it says, is another one now. */
+void broker_refresh_restart(struct broker_refresh *refresh, struct registry *registry);

@@ -159,6 +159,7 @@ static void on_in_use(struct mail *m)
              F_INT("tenants", r->s->now->config->tenant_count), F_INT("rules", r->s->now->config->to_kafka_count),
              F_INT("rules_to_mqtt", r->s->now->config->to_mqtt_count));
     reload_apply_log_levels(r->s->now->config);
+    server_registry_use(&r->s->registry, r->s->now);
     if (r->s->admin)
         admin_use_tls(r->s->admin, r->s->now->tls.admin);
     tls_watch_use(&r->tls_watch, r->s->now->config, cli_source_name(r->cli));
@@ -298,6 +299,7 @@ static void consider(struct reload *r, struct generation *found)
              F_TEXT("first", diff.n_changes ? diff.first.path : "certificates, keys or lists of TLS"),
              F_INT("line", diff.first.line));
     server_feed_warn_of_loops(found);
+    server_registry_prepare(&r->s->registry, found);
     r->next = found;
     prepare(r);
 }

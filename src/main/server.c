@@ -3,11 +3,13 @@
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "main/process.h"
 #include "main/server_kafka.h"
 #include "obs/metrics.h"
@@ -117,6 +119,20 @@ static void on_http_started(struct mail *m)
         server_fanout_start(&s->fanout, &s->fanout_started);
     else
         become_ready(s);
+}
+
+/* Nobody is let in before it is known who may. */
+static void on_registry_ready(struct mail *m)
+{
+    struct server *s = CONTAINER_OF(m, struct server, registry_ready);
+
+    if (s->state != SERVER_STARTING)
+        return;
+    s->topics = server_kafka_missing_topics(NULL, s->now);
+    s->topics->owner = &s->reload;
+    s->topics->request.mail.on_mail = on_topics;
+    s->topics->request.home = &s->loop.mailbox;
+    kafka_ensure_topics(s->kafka, &s->topics->request);
 }
 
 static void drain_kafka(struct server *s, uint32_t limit_ms)
@@ -235,14 +251,31 @@ static err open_fanout(struct server *s, struct errinfo *ei)
     return s->now->config->fanout.is_enabled ? server_fanout_open(&s->fanout, &settings, ei) : E_OK;
 }
 
+/* What the administration port serves besides its own; owned. */
+static struct http_route *join_routes(struct server *s, size_t *out_n)
+{
+    size_t n_fanout, n_registry;
+    const struct http_route *fanout = server_fanout_routes(&s->fanout, &n_fanout);
+    const struct http_route *registry = server_registry_routes(&s->registry, &n_registry);
+    struct http_route *routes = mem_alloc(MEM_HTTP, (n_fanout + n_registry + 1) * sizeof *routes);
+
+    if (n_fanout)
+        memcpy(routes, fanout, n_fanout * sizeof *routes);
+    if (n_registry)
+        memcpy(routes + n_fanout, registry, n_registry * sizeof *routes);
+    *out_n = n_fanout + n_registry;
+    return routes;
+}
+
 static err open_admin(struct server *s, struct errinfo *ei)
 {
     struct admin_probes probes = {.readiness = readiness, .context = s, .workers = &s->workers};
     err e = E_OK;
 
-    probes.routes = server_fanout_routes(&s->fanout, &probes.n_routes);
+    probes.routes = join_routes(s, &probes.n_routes);
     if (s->now->config->admin_listen.host.n)
         e = admin_open(&s->loop, s->now->config->admin_listen.text, &probes, &s->admin, ei);
+    mem_free(MEM_HTTP, (void *)(uintptr_t)probes.routes);
     if (e == E_OK && s->admin)
         admin_use_tls(s->admin, s->now->tls.admin);
     return e;
@@ -286,6 +319,7 @@ err server_init(struct server *s, const struct server_start *start, struct errin
         .fanout_started = {.on_mail = on_fanout_started},
         .fanout_drained = {.on_mail = on_fanout_drained},
         .kafka_drain = {.mail = {.on_mail = on_kafka_drained}, .home = &s->loop.mailbox},
+        .registry_ready = {.on_mail = on_registry_ready},
     };
     process_raise_descriptors();
     bound_arenas(s->now->config);
@@ -300,6 +334,8 @@ err server_init(struct server *s, const struct server_start *start, struct errin
     if (e == E_OK)
         e = process_init_workers(&s->workers, s->now->config, &s->loop, ei);
     if (e == E_OK)
+        e = server_registry_open(s, &s->registry_ready, ei);
+    if (e == E_OK)
         e = server_command_open(s, ei);
     if (e == E_OK)
         e = open_adapters(s, ei);
@@ -307,15 +343,8 @@ err server_init(struct server *s, const struct server_start *start, struct errin
         e = server_feed_open(s, ei);
     if (e == E_OK)
         e = workers_start(&s->workers, ei);
-    if (e != E_OK)
-        return e;
-    s->workers_run = true;
-    s->topics = server_kafka_missing_topics(NULL, s->now);
-    s->topics->owner = &s->reload;
-    s->topics->request.mail.on_mail = on_topics;
-    s->topics->request.home = &s->loop.mailbox;
-    kafka_ensure_topics(s->kafka, &s->topics->request);
-    return E_OK;
+    s->workers_run = e == E_OK;
+    return e;
 }
 
 void server_fini(struct server *s)
@@ -325,6 +354,7 @@ void server_fini(struct server *s)
         loop_turn(&s->loop, 0);
     server_feed_stop(&s->feed);
     server_command_stop(&s->command);
+    server_registry_stop(&s->registry);
     if (s->kafka)
         kafka_stop(s->kafka); /* before the workers: its answers go to their mailboxes */
     if (s->workers_run)
@@ -334,6 +364,7 @@ void server_fini(struct server *s)
     mqtt_adapter_free(s->mqtt);
     server_feed_free(&s->feed);
     server_command_free(&s->command);
+    server_registry_free(&s->registry);
     kafka_free(s->kafka);
     server_kafka_free_topics(s->topics);
     reload_fini(&s->reload);

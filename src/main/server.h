@@ -1,6 +1,6 @@
 /* server: all that one serving process consists of, and its life:
  *
- *   STARTING --topics exist--> READY --SIGTERM--> DRAINING --nothing left--> the loop stops
+ *   STARTING --registry read, topics exist--> READY --SIGTERM--> DRAINING --nothing left--> the loop stops
  *
  * Kafka that goes away does not leave READY: devices stay connected and wait (design: back-pressure). Only for main/. */
 #pragma once
@@ -14,6 +14,7 @@
 #include "main/server_command.h"
 #include "main/server_fanout.h"
 #include "main/server_feed.h"
+#include "main/server_registry.h"
 #include "registry/generation.h"
 #include "registry/registry.h"
 
@@ -29,10 +30,11 @@ struct server {
     struct server_feed feed;
     struct server_command command;
     struct server_fanout fanout; /* absent without a section `fanout` */
+    struct server_registry registry;
     struct admin *admin;
     struct io signals;
     struct timer drain_timer;
-    struct mail mqtt_started, mqtt_drained, http_started, http_drained, fanout_started, fanout_drained;
+    struct mail mqtt_started, mqtt_drained, http_started, http_drained, fanout_started, fanout_drained, registry_ready;
     unsigned n_undrained; /* adapters, and the fan-out */
     struct kafka_drain kafka_drain;
     struct server_topics *topics; /* of the start */

@@ -153,6 +153,17 @@ struct server_topics *server_kafka_missing_topics(const struct generation *befor
     return topics;
 }
 
+struct server_topics *server_kafka_tenant_topics(struct str tenant)
+{
+    struct server_topics *topics = mem_alloc_zero(MEM_KAFKA, sizeof *topics);
+
+    topics->names = mem_alloc(MEM_KAFKA, TENANT_TOPICS * sizeof *topics->names);
+    for (size_t kind = 0; kind < TENANT_TOPICS; kind++)
+        topics->names[topics->request.n_names++] = topic_name(tenant_topics[kind], tenant);
+    topics->request.names = topics->names;
+    return topics;
+}
+
 void server_kafka_free_topics(struct server_topics *topics)
 {
     if (!topics)

@@ -12,6 +12,7 @@ struct server_topics {
     struct kafka_topics request; /* its mail is set by whoever asks */
     struct str *names;           /* owned, each text too */
     struct reload *owner;
+    void *context; /* of whoever asks */
     struct server_topics *next;
 };
 
@@ -22,6 +23,9 @@ MUST_USE err server_kafka_open(struct server *s, struct errinfo *ei);
  * rules make and name without variables. `before` NULL: there was none. The caller owns the request, and gives it to
  * kafka_ensure_topics(); NULL: all are there. */
 struct server_topics *server_kafka_missing_topics(const struct generation *before, const struct generation *after);
+
+/* Those of one tenant. As above. */
+struct server_topics *server_kafka_tenant_topics(struct str tenant);
 
 /* After its mail came, or Kafka was stopped. NULL is a no-op. */
 void server_kafka_free_topics(struct server_topics *topics);

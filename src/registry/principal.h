@@ -28,6 +28,8 @@ struct registry_device {
     bool has_gateways;                        /* it may be reached by a gateway */
     struct str mapper;                        /* its own or the tenant's; empty: none */
     const struct config_strings *via;         /* ids of the gateways that may act for it */
+    const struct config_strings *via_groups;  /* groups whose members may */
+    const struct config_strings *member_of;   /* groups it belongs to as a gateway */
     const struct config_properties *defaults; /* outrank the tenant's */
 };
 

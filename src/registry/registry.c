@@ -1,28 +1,9 @@
 #include "registry/registry.h"
 
-#include <stdatomic.h>
-
-#include "base/arena.h"
 #include "base/check.h"
-#include "base/map.h"
 #include "base/siphash.h"
-
-/* What lies behind a registry_device. */
-struct device_entry {
-    struct registry_device device;
-    struct str password; /* empty: it cannot log in */
-};
-
-struct registry {
-    atomic_uint refs;
-    uint64_t number;       /* later ones have higher ones */
-    struct config *config; /* whose texts the entries borrow */
-    struct arena arena;
-    struct registry_tenant *tenants;
-    struct map tenants_by_id;
-    struct map devices_by_id;      /* of all tenants, by tenant and device id */
-    struct map devices_by_auth_id; /* those that can log in, by tenant and auth id */
-};
+#include "registry/registry_private.h"
+#include "registry/registry_view.h"
 
 struct pair {
     struct str tenant, id;
@@ -56,6 +37,16 @@ static struct device_entry *find_device(const struct registry *registry, struct 
     return map_find(&registry->devices_by_id, siphash_pair(tenant, id), &key, device_has_id);
 }
 
+const struct registry_tenant *registry_configured_tenant(const struct registry *registry, struct str id)
+{
+    return map_find(&registry->tenants_by_id, siphash(id), &id, tenant_has_id);
+}
+
+struct device_entry *registry_configured_device(const struct registry *registry, struct str tenant, struct str id)
+{
+    return find_device(registry, tenant, id);
+}
+
 static struct device_entry *find_login(const struct registry *registry, struct str tenant, struct str auth_id)
 {
     struct pair key = {tenant, auth_id};
@@ -76,6 +67,8 @@ static uint32_t adapters_of(const struct config_tenant *source)
     return adapters;
 }
 
+static const struct config_strings none;
+
 static void add_device(struct registry *registry, const struct registry_tenant *ten, const struct config_device *source,
                        struct device_entry *dev)
 {
@@ -87,6 +80,8 @@ static void add_device(struct registry *registry, const struct registry_tenant *
                    .has_gateways = source->via.count > 0,
                    .mapper = source->mapper.n ? source->mapper : ten->mapper,
                    .via = &source->via,
+                   .via_groups = &none,
+                   .member_of = &none,
                    .defaults = &source->defaults},
         .password = source->password,
     };
@@ -131,6 +126,11 @@ struct registry *registry_new(struct config *config)
     return registry;
 }
 
+void registry_use_view(struct registry *registry, struct registry_view *view)
+{
+    registry->view = view;
+}
+
 struct registry *registry_ref(struct registry *registry)
 {
     atomic_fetch_add_explicit(&registry->refs, 1, memory_order_relaxed);
@@ -146,14 +146,49 @@ void registry_unref(struct registry *registry)
     map_free(&registry->devices_by_auth_id, MEM_REGISTRY);
     arena_free(&registry->arena, MEM_REGISTRY);
     config_unref(registry->config);
+    registry_unref(registry->parent);
     mem_free(MEM_REGISTRY, registry);
 }
 
 /* --- questions --- */
 
+/* A tenant and one of its devices, from wherever they are. `device` empty: the tenant alone. */
+struct found {
+    const struct registry_tenant *tenant;
+    const struct device_entry *device;
+};
+
+static bool is_any_device(const void *entry, const void *key)
+{
+    (void)entry;
+    (void)key;
+    return true;
+}
+
+static struct found find(struct registry *registry, struct str tenant, struct str device)
+{
+    struct found found = {0};
+    struct registry *managed;
+    bool is_absent = false;
+
+    managed = registry->view ? registry_view_find(registry->view, registry, tenant, device, &is_absent) : NULL;
+    if (managed) {
+        found.tenant = managed->tenants;
+        if (device.n)
+            found.device = map_find(&managed->devices_by_id, 0, NULL, is_any_device);
+    } else if (!is_absent || !device.n) {
+        found.tenant = is_absent ? NULL : registry_configured_tenant(registry, tenant);
+        if (device.n)
+            found.device = find_device(registry, tenant, device);
+    } else {
+        return find(registry, tenant, (struct str){0});
+    }
+    return found;
+}
+
 const struct registry_tenant *registry_find_tenant(struct registry *registry, struct str id)
 {
-    return map_find(&registry->tenants_by_id, siphash(id), &id, tenant_has_id);
+    return find(registry, id, (struct str){0}).tenant;
 }
 
 size_t registry_tenant_count(const struct registry *registry)
@@ -192,31 +227,68 @@ static enum registry_result enter_anonymously(struct registry *registry, const s
     return become(ten, NULL, out_principal);
 }
 
-/* Every refusal for bad credentials comes after both look-ups and a comparison, so that its time tells little about what it was
+/* Whether it is who he says, by what the configuration says or what is managed. */
+static enum registry_view_check check_password(struct registry *registry, const struct registry_login *login, struct str tenant,
+                                               struct str auth_id, const struct found *found, bool is_managed)
+{
+    const struct device_entry *dev = is_managed ? NULL : found->device;
+    struct str password = login->has_password ? login->password : STR("");
+    bool is_right = str_equal_secret(password, dev ? dev->password : STR("nobody's password")) && dev && dev->password.n;
+
+    if (is_right)
+        return REGISTRY_VIEW_RIGHT;
+    if (!registry->view)
+        return REGISTRY_VIEW_WRONG;
+    return registry_view_check(registry->view, login, tenant, auth_id, is_managed ? found->device->device.id : (struct str){0});
+}
+
+/* Who logs in with this name: managed log-ins first. */
+static struct found find_account(struct registry *registry, struct str tenant, struct str auth_id, bool *out_is_managed)
+{
+    const struct device_entry *dev = find_login(registry, tenant, auth_id);
+    struct found found;
+    struct str device;
+
+    *out_is_managed = registry->view && registry_view_find_login(registry->view, tenant, auth_id, &device);
+    if (*out_is_managed) {
+        found = find(registry, tenant, device);
+        if (found.device && !found.device->password.n)
+            return found;
+        *out_is_managed = false; /* it only repeats the configuration */
+    }
+    found = find(registry, tenant, dev ? dev->device.id : (struct str){0});
+    if (!dev || (found.device && !str_equal(found.device->password, dev->password)))
+        found.device = NULL; /* the device is managed, and its log-ins, too */
+    return found;
+}
+
+/* Every refusal for bad credentials comes after the look-ups and a comparison, so that its time tells little about what it was
  * that did not fit. */
 static enum registry_result enter_by_password(struct registry *registry, const struct registry_login *login,
                                               struct principal *out_principal)
 {
-    bool has_tenant;
+    bool has_tenant, is_managed;
     struct str tenant = login->user_name, auth_id = str_take(&tenant, '@', &has_tenant);
+    enum registry_view_check check;
+    struct found found;
 
     if (!has_tenant)
         tenant = login->tenant;
     if (login->is_tenant_fixed && !str_equal(tenant, login->tenant))
         return REGISTRY_TENANT_REFUSED;
-
-    const struct registry_tenant *ten = registry_find_tenant(registry, tenant);
-    const struct device_entry *dev = find_login(registry, tenant, auth_id);
-    struct str password = login->has_password ? login->password : STR("");
-    bool is_right = str_equal_secret(password, dev ? dev->password : STR("nobody's password")) && dev;
-
-    if (ten && ten->is_enabled && !has_adapter(ten, login->adapter))
+    found = find_account(registry, tenant, auth_id, &is_managed);
+    if (found.tenant && found.tenant->is_enabled && !has_adapter(found.tenant, login->adapter))
         return REGISTRY_ADAPTER_DISABLED;
-    if (!ten || !ten->is_enabled || !is_right)
+    check = check_password(registry, login, tenant, auth_id, &found, is_managed);
+    if (check == REGISTRY_VIEW_PENDING)
+        return REGISTRY_PENDING;
+    if (check == REGISTRY_VIEW_BUSY)
+        return REGISTRY_UNAVAILABLE;
+    if (!found.tenant || !found.tenant->is_enabled || check != REGISTRY_VIEW_RIGHT)
         return REGISTRY_BAD_CREDENTIALS;
-    if (!dev->device.is_enabled)
+    if (!found.device->device.is_enabled)
         return REGISTRY_DEVICE_DISABLED;
-    return become(ten, &dev->device, out_principal);
+    return become(found.tenant, &found.device->device, out_principal);
 }
 
 enum registry_result registry_authenticate(struct registry *registry, const struct registry_login *login,
@@ -227,10 +299,21 @@ enum registry_result registry_authenticate(struct registry *registry, const stru
     return enter_by_password(registry, login, out_principal);
 }
 
-static bool is_via(const struct registry_device *dev, struct str gateway)
+static bool is_among(const struct config_strings *list, struct str text)
 {
-    for (size_t i = 0; i < dev->via->count; i++)
-        if (str_equal(dev->via->items[i], gateway))
+    for (size_t i = 0; i < list->count; i++)
+        if (str_equal(list->items[i], text))
+            return true;
+    return false;
+}
+
+/* By name, or as a member of a group that may. */
+static bool may_act_for(const struct registry_device *gateway, const struct registry_device *dev)
+{
+    if (is_among(dev->via, gateway->id))
+        return true;
+    for (size_t i = 0; i < gateway->member_of->count; i++)
+        if (is_among(dev->via_groups, gateway->member_of->items[i]))
             return true;
     return false;
 }
@@ -238,42 +321,50 @@ static bool is_via(const struct registry_device *dev, struct str gateway)
 enum registry_assertion registry_assert(struct registry *registry, struct str tenant, struct str device, struct str gateway,
                                         struct registration *out_registration)
 {
-    const struct registry_tenant *ten = registry_find_tenant(registry, tenant);
-    const struct device_entry *dev, *gw = NULL;
+    struct found found = find(registry, tenant, device), gw = {0};
 
-    if (!ten || !ten->is_enabled)
+    if (!found.tenant || !found.tenant->is_enabled)
         return REGISTRY_NO_TENANT;
-    dev = find_device(registry, tenant, device);
-    if (!dev || !dev->device.is_enabled)
+    if (!found.device || !found.device->device.is_enabled)
         return REGISTRY_NO_DEVICE;
     if (gateway.n && !str_equal(gateway, device)) {
-        gw = find_device(registry, tenant, gateway);
-        if (!gw || !gw->device.is_enabled)
+        gw = find(registry, tenant, gateway);
+        if (!gw.device || !gw.device->device.is_enabled)
             return REGISTRY_NO_GATEWAY;
-        if (!is_via(&dev->device, gateway))
+        if (!may_act_for(&gw.device->device, &found.device->device))
             return REGISTRY_NOT_AUTHORISED;
     }
-    *out_registration = (struct registration){ten, &dev->device, gw ? &gw->device : NULL};
+    *out_registration = (struct registration){found.tenant, &found.device->device, gw.device ? &gw.device->device : NULL};
     return REGISTRY_ASSERTED;
+}
+
+/* Whether the principal has what this registry says at present. */
+static bool is_current(const struct registry *registry, const struct principal *principal, const struct found *found)
+{
+    const struct registry *its = principal->tenant->registry;
+
+    return principal->tenant == found->tenant &&
+           (!principal->device || (found->device && principal->device == &found->device->device)) &&
+           (its->number == 0 || its->number >= registry->number);
 }
 
 enum registry_standing registry_refresh(struct registry *registry, enum config_adapter_type adapter,
                                         struct principal *principal)
 {
     struct principal before = *principal;
-    const struct registry_tenant *ten;
-    struct device_entry *dev = NULL;
+    struct found found;
 
-    if (before.tenant->registry->number >= registry->number)
+    if (!registry->view && before.tenant->registry->number >= registry->number)
         return REGISTRY_STANDS;
-    ten = registry_find_tenant(registry, before.tenant->id);
-    if (ten && before.device)
-        dev = find_device(registry, before.tenant->id, before.device->id);
-    if (!ten || (before.device && !dev))
+    found = find(registry, before.tenant->id, before.device ? before.device->id : (struct str){0});
+    if (!found.tenant || (before.device && !found.device))
         return REGISTRY_GONE;
-    *principal = principal_copy(&(struct principal){ten, dev ? &dev->device : NULL});
-    principal_release(&before);
-    if (!ten->is_enabled || !has_adapter(ten, adapter) || (dev && !dev->device.is_enabled))
+    if (!is_current(registry, &before, &found)) {
+        *principal = principal_copy(&(struct principal){found.tenant, before.device ? &found.device->device : NULL});
+        principal_release(&before);
+    }
+    if (!found.tenant->is_enabled || !has_adapter(found.tenant, adapter) ||
+        (principal->device && (!found.device->device.is_enabled || found.tenant->registry->is_locked)))
         return REGISTRY_BARRED;
     return REGISTRY_STANDS;
 }

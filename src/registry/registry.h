@@ -1,16 +1,15 @@
 /* registry: which tenants, devices, gateways and credentials exist, and who may do what.
  *
- * Now backed by the snapshot of the configuration; a registry in Kafka comes behind the same functions. Every look-up is
+ * Backed by the snapshot of the configuration, and by the registry's table, which goes before it (registry_view.h). Every look-up is
  * O(1) by a keyed hash map, takes no lock and blocks on nothing, so workers call it directly. Never logs.
  *
  * Lifetimes. Entries (struct registry_tenant, struct registry_device) are immutable. Those in a principal live until
  * principal_release(); those in a registration until the caller's loop turn ends, or as long as a principal of the same
  * tenant is held, whichever is longer.
  *
- * The seam for checks that cannot be answered at once (a slow password hash, a view that must first catch up): the login
- * then carries an intrusive request node that the caller owns, REGISTRY_PENDING is returned, and the answer is posted to
- * the caller's mailbox by that node; the connection reads nothing more until then. Today every answer is immediate and
- * REGISTRY_PENDING is never returned; an adapter that meets it answers as for REGISTRY_UNAVAILABLE. */
+ * What cannot be answered at once (a slow password hash, a view that must first catch up) is REGISTRY_PENDING: the login carries a node
+ * that the caller owns (registry_wait.h), whose mail tells when to ask again with the same login and node; the connection reads
+ * nothing more until then. */
 #pragma once
 
 #include <stdbool.h>
@@ -18,11 +17,14 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/mail.h"
 #include "base/str.h"
 #include "config/config.h"
 #include "registry/principal.h"
 
 struct registry;
+struct registry_view;
+struct registry_wait;
 struct tls_peer;
 
 /* What an authentication comes to. The adapter maps it to its protocol by one table (docs/DEVICES.md). */
@@ -32,8 +34,8 @@ enum registry_result {
     REGISTRY_ADAPTER_DISABLED, /* the tenant does not use this adapter. 0x05, 0x87 */
     REGISTRY_DEVICE_DISABLED,  /* right credentials of a disabled device. 0x05, 0x87 */
     REGISTRY_TENANT_REFUSED,   /* the listener serves another tenant. 0x05, 0x87 */
-    REGISTRY_UNAVAILABLE,      /* the registry cannot tell now; reserved. 0x03, 0x88 */
-    REGISTRY_PENDING,          /* the answer will be posted; reserved, see above */
+    REGISTRY_UNAVAILABLE,      /* the registry cannot tell now. 0x03, 0x88 */
+    REGISTRY_PENDING,          /* ask again when the mail of the login's node comes */
     REGISTRY_RESULTS,
 };
 
@@ -60,6 +62,7 @@ struct registry_login {
     /* Of a TLS connection: the client's certificate, the server's name that it asked for, the identity whose key it has shared
      * (loop/tls_peer.h); NULL: plain. Borrowed for the call. Nobody is let in by it yet. */
     const struct tls_peer *peer;
+    struct registry_wait *wait; /* for an answer that takes its time; NULL: then it is REGISTRY_UNAVAILABLE */
 };
 
 struct registration {
@@ -71,6 +74,9 @@ struct registration {
 /* Builds a registry from a configuration and takes a reference to it. Never fails: config_load() has checked everything.
  * The caller owns one reference. Any thread. */
 struct registry *registry_new(struct config *config);
+
+/* What is managed, too, is looked at from now on. Before the registry is shared; `view` lives longer than whoever asks. NULL: nothing is. */
+void registry_use_view(struct registry *registry, struct registry_view *view);
 
 /* Any thread. The last registry_unref() frees; NULL is a no-op. */
 struct registry *registry_ref(struct registry *registry);
@@ -92,8 +98,9 @@ MUST_USE enum registry_assertion registry_assert(struct registry *registry, stru
 /* What has become of a principal in a newer registry. */
 enum registry_standing {
     REGISTRY_STANDS,
-    REGISTRY_BARRED, /* the tenant or the device is disabled, or the tenant does not use the adapter any more */
-    REGISTRY_GONE,   /* there is no such tenant or device any more */
+    REGISTRY_BARRED, /* the tenant or the device is disabled, the tenant does not use the adapter any more, or a managed device has no
+                      * credentials left */
+    REGISTRY_GONE, /* there is no such tenant or device any more */
 };
 
 /* Moves a principal of an older registry to the entries of this one, whatever it is worth there, so that the old one can die;

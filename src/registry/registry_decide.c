@@ -368,7 +368,7 @@ static err put_tenant(struct decision *d, const json_t *before)
     document_set_text(state, before ? "updated" : "created", document_get_text(d->request, "at"));
     if (before)
         document_set_text(state, "created", document_get_text(before, "created"));
-    document_set_text(state, "source", document_get_text(before ? before : d->request, "source"));
+    document_set_text(state, "source", document_get_text(d->request, "source"));
     if (e == E_OK)
         e = put_state(d, registry_key_tenant(d->tenant), state);
     json_decref(state);
@@ -432,7 +432,7 @@ static err put_device(struct decision *d, const json_t *before)
     err e;
 
     document_set(state, "status", new_status(d, before));
-    document_set_text(state, "source", document_get_text(before ? before : d->request, "source"));
+    document_set_text(state, "source", document_get_text(d->request, "source"));
     e = put_state(d, registry_key_device(d->tenant, d->device), state);
     json_decref(state);
     return e == E_OK ? set_relations(d, document, d->device, true) : e;
@@ -499,6 +499,15 @@ static err delete_devices(struct decision *d)
     return e;
 }
 
+/* A device that came from the configuration belongs to whoever changes it, with its log-ins. */
+static err take_over(struct decision *d, json_t *device)
+{
+    if (!str_equal(document_get_text(device, "source"), STR("configuration")))
+        return E_OK;
+    document_set_text(device, "source", document_get_text(d->request, "source"));
+    return put_state(d, registry_key_device(d->tenant, d->device), device);
+}
+
 /* The version of credentials that were never written is that of their device. */
 static err update_credentials(struct decision *d)
 {
@@ -509,6 +518,8 @@ static err update_credentials(struct decision *d)
         before = load(d, registry_key_credentials(d->tenant, d->device), &e);
     if (e == E_OK)
         e = check_version(d, before ? before : device);
+    if (e == E_OK)
+        e = take_over(d, device);
     if (e == E_OK)
         e = put_credentials(d, json_object_get(d->request, "document"), json_object_get(tenant, "document"));
     json_decref(tenant);

@@ -16,7 +16,7 @@ static const struct {
     [REGISTRY_DEVICE_DISABLED] = {404, "the device is disabled"},
     [REGISTRY_TENANT_REFUSED] = {403, "this address serves another tenant"},
     [REGISTRY_UNAVAILABLE] = {503, "temporarily unavailable"},
-    [REGISTRY_PENDING] = {503, "temporarily unavailable"},
+    [REGISTRY_PENDING] = {HTTP_LOGIN_PENDING, NULL}, /* not an answer */
 };
 
 /* The Authorization header; false when there are several. */
@@ -51,7 +51,7 @@ static bool read_basic(struct str value, char *decoded, struct registry_login *l
     return has_colon;
 }
 
-uint16_t http_login_check(const struct http_edge_listener *listener, const struct http_exchange *x,
+uint16_t http_login_check(const struct http_edge_listener *listener, const struct http_exchange *x, struct registry_wait *wait,
                           struct principal *out_principal, const char **out_text)
 {
     const struct config_listener *config = http_edge_listener_config(listener);
@@ -61,6 +61,7 @@ uint16_t http_login_check(const struct http_edge_listener *listener, const struc
         .is_anonymous_allowed = config->is_anonymous,
         .adapter = CONFIG_ADAPTER_HTTP,
         .peer = x->tls ? tls_peer_of(x->tls) : NULL,
+        .wait = wait,
     };
     char decoded[BASE64_DECODED_BYTES(MAX_ENCODED_BYTES)];
     enum registry_result result = REGISTRY_BAD_CREDENTIALS;
@@ -75,6 +76,8 @@ uint16_t http_login_check(const struct http_edge_listener *listener, const struc
     explicit_bzero(decoded, sizeof decoded);
     if (result == REGISTRY_OK)
         return 0;
+    if (result == REGISTRY_PENDING)
+        return HTTP_LOGIN_PENDING;
     http_edge_count(HTTP_EDGE_LOGINS_REFUSED, 1);
     *out_text = answers[result].text;
     return answers[result].status;

@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/jsonw.h"
 #include "base/log.h"
+#include "registry/registry_wait.h"
 
 /* One message. */
 struct item {
@@ -473,14 +474,25 @@ static uint16_t take(struct http_edge *edge, struct http_exchange *x, const stru
     return 0;
 }
 
-static void on_upload(struct http_exchange *x, void *context)
+/* A request whose sender is being found out. */
+struct login {
+    struct registry_wait wait;
+    struct http_edge_listener *listener;
+    struct http_exchange *x;
+};
+
+/* Takes `login`. */
+static void serve(struct login *login)
 {
-    struct http_edge_listener *listener = context;
-    struct http_edge *edge = listener->edge;
+    struct http_edge *edge = login->listener->edge;
+    struct http_exchange *x = login->x;
     struct principal who = {0};
     const char *text = NULL;
-    uint16_t status = http_login_check(listener, x, &who, &text);
+    uint16_t status = http_login_check(login->listener, x, &login->wait, &who, &text);
 
+    if (status == HTTP_LOGIN_PENDING)
+        return; /* on_login() */
+    mem_free(MEM_ADAPTER, login);
     if (status) {
         http_answer_refuse(x, http_config(edge), status, text);
         return;
@@ -493,6 +505,23 @@ static void on_upload(struct http_exchange *x, void *context)
         http_answer_refuse(x, http_config(edge), status, text);
     else
         refuse_request(edge, x, http_intake_endpoint(x->request.path), status, text);
+}
+
+static void on_login(struct mail *m)
+{
+    serve(CONTAINER_OF(m, struct login, wait.mail));
+}
+
+static void on_upload(struct http_exchange *x, void *context)
+{
+    struct http_edge_listener *listener = context;
+    struct login *login = mem_alloc_zero(MEM_ADAPTER, sizeof *login);
+
+    login->wait.mail.on_mail = on_login;
+    login->wait.home = &listener->edge->worker->loop.mailbox;
+    login->listener = listener;
+    login->x = x;
+    serve(login);
 }
 
 static void on_options(struct http_exchange *x, void *context)

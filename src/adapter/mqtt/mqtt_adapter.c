@@ -70,6 +70,7 @@ err mqtt_adapter_open(const struct mqtt_adapter_settings *settings, struct mqtt_
     atomic_init(&a->n_unstarted, a->n_workers);
     atomic_init(&a->n_undrained, a->n_workers);
     atomic_init(&a->n_unreloaded, 0);
+    atomic_init(&a->n_unlooked, 0);
     a->broker = broker_new(settings->workers, &limits, &hooks);
     a->workers = mem_alloc_zero(MEM_ADAPTER, a->n_workers * sizeof *a->workers);
     for (unsigned i = 0; i < a->n_workers; i++)

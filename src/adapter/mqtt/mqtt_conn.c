@@ -4,6 +4,7 @@
 #include "adapter/mqtt/mqtt_extras.h"
 #include "adapter/mqtt/mqtt_handlers.h"
 #include "adapter/mqtt/mqtt_handshake.h"
+#include "adapter/mqtt/mqtt_login.h"
 #include "adapter/mqtt/mqtt_metrics.h"
 #include "adapter/mqtt/mqtt_output.h"
 #include "adapter/mqtt/mqtt_pending.h"
@@ -141,11 +142,12 @@ static void let_go(struct mqtt_conn *c, bool publishes_will)
     c->state = MQTT_CLOSING;
     wheel_stop(&c->timer);
     mqtt_pending_orphan(c);
-    mqtt_subscribe_cancel(c);
     if (was_open) {
+        mqtt_subscribe_cancel(c);
         mqtt_extras_free(c);
         leave_session(c, publishes_will);
     } else {
+        mqtt_login_cancel(c);
         mqtt_handshake_drop(c->handover);
         c->handover = NULL;
     }

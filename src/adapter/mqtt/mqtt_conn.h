@@ -39,9 +39,12 @@ struct mqtt_conn {
         struct mqtt_handover *handover; /* MQTT_WAIT_CONNECT: comes from another worker, who it is is known */
         struct mqtt_extras *extras;     /* MQTT_OPEN: what few need, with the first use (mqtt_extras.h) */
     };
-    struct mqtt_barrier *barrier; /* a SUBSCRIBE waits for mail that was posted before it */
-    uint32_t max_packet_size;     /* the client's, 0: none */
-    uint32_t max_packet_bytes;    /* ours; this and the next two as they were when its CONNECT was accepted */
+    union {
+        struct mqtt_login *login;     /* MQTT_WAIT_CONNECT: who it is is being found out (mqtt_login.h) */
+        struct mqtt_barrier *barrier; /* MQTT_OPEN: a SUBSCRIBE waits for mail that was posted before it */
+    };
+    uint32_t max_packet_size;  /* the client's, 0: none */
+    uint32_t max_packet_bytes; /* ours; this and the next two as they were when its CONNECT was accepted */
     uint16_t receive_maximum, topic_alias_maximum;
     uint16_t aliases_out_maximum; /* how many the client lets us set, within our own bound */
     uint32_t last_packet_ms;      /* low bits of the loop's clock */

@@ -6,6 +6,7 @@
 #include "adapter/mqtt/mqtt_commands.h"
 #include "adapter/mqtt/mqtt_events.h"
 #include "adapter/mqtt/mqtt_handlers.h"
+#include "adapter/mqtt/mqtt_login.h"
 #include "adapter/mqtt/mqtt_metrics.h"
 #include "adapter/mqtt/mqtt_publish_in.h"
 #include "base/check.h"
@@ -26,7 +27,7 @@ static const enum mqtt_reason reasons[REGISTRY_RESULTS] = {
     [REGISTRY_DEVICE_DISABLED] = MQTT_REASON_NOT_AUTHORIZED,
     [REGISTRY_TENANT_REFUSED] = MQTT_REASON_NOT_AUTHORIZED,
     [REGISTRY_UNAVAILABLE] = MQTT_REASON_SERVER_UNAVAILABLE,
-    [REGISTRY_PENDING] = MQTT_REASON_SERVER_UNAVAILABLE,
+    [REGISTRY_PENDING] = MQTT_REASON_SERVER_UNAVAILABLE, /* not an answer */
 };
 
 void mqtt_handshake_drop(struct mqtt_handover *handover)
@@ -66,9 +67,9 @@ static enum registry_result authenticate(struct mqtt_conn *c, const struct mqtt_
         .password = connect->password,
         .peer = c->stream.tls ? tls_peer_of(c->stream.tls) : NULL,
     };
-    enum registry_result result = registry_authenticate(mqtt_registry(c->mw), &login, out);
+    enum registry_result result = mqtt_login_ask(c, &login, out);
 
-    if (c->stream.tls)
+    if (c->stream.tls && result != REGISTRY_PENDING)
         tls_peer_forget(c->stream.tls); /* who it is does not change any more */
     return result;
 }
@@ -273,6 +274,7 @@ enum handle mqtt_handle_connect(struct mqtt_conn *c, const struct mqtt_frame *fr
     struct principal principal = {0};
     struct mqtt_connect connect;
     enum mqtt_reason reason = mqtt_connect_decode(frame, &connect);
+    enum registry_result result;
     unsigned home;
 
     c->version = (uint8_t)connect.version;
@@ -289,7 +291,10 @@ enum handle mqtt_handle_connect(struct mqtt_conn *c, const struct mqtt_frame *fr
         }
         return open_session(c, &connect, &principal);
     }
-    reason = reasons[authenticate(c, &connect, &principal)];
+    result = authenticate(c, &connect, &principal);
+    if (result == REGISTRY_PENDING)
+        return HANDLE_WAIT;
+    reason = reasons[result];
     if (reason != MQTT_REASON_SUCCESS)
         return refuse(c, reason);
     home = mw->worker->id;

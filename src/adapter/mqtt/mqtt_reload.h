@@ -14,6 +14,10 @@
  * main thread, which also registers the metrics of rules it has not seen; one call at a time. */
 void mqtt_reload_use(struct mqtt_adapter *a, struct generation *generation, struct mail *done, struct mailbox *home);
 
+/* Looks at every session once more, since what is managed has changed (registry/registry_view.h): who may not be here any more is
+ * told and closed as above. `done` is posted to `home` afterwards. The main thread; one call at a time, also during a reload. */
+void mqtt_reload_look(struct mqtt_adapter *a, struct mail *done, struct mailbox *home);
+
 /* The first generation of a worker, and its end. Only for mqtt_worker.c. */
 struct mqtt_worker;
 void mqtt_reload_init(struct mqtt_worker *mw, struct generation *generation);

@@ -37,7 +37,9 @@ struct mqtt_worker {
     struct generation *generation; /* what holds now; changes between two packets only (mqtt_reload.h) */
     struct generation *next_generation;
     struct broker_refresh refresh;
-    uint8_t *rule_routes, *next_rule_routes; /* enum ledger_route of each rule of the generation */
+    struct mail look;                           /* mqtt_reload_look() */
+    bool is_refreshing, owes_reload, owes_look; /* a pass over the sessions, and who waits for its end */
+    uint8_t *rule_routes, *next_rule_routes;    /* enum ledger_route of each rule of the generation */
     struct mqtt_listener *listeners;
     struct list connections;    /* all of them but those that wait */
     struct list waiting_topics; /* for a Kafka topic that is being made */
@@ -68,13 +70,13 @@ struct mqtt_adapter {
     struct mqtt_topic_names names;
     struct resolver resolver;  /* of mappers' names */
     atomic_uint n_connections; /* of all workers, for the limit */
-    atomic_uint n_unstarted, n_undrained, n_unreloaded;
+    atomic_uint n_unstarted, n_undrained, n_unreloaded, n_unlooked;
     struct mail *started;
     struct mailbox *started_home;
     struct mail *drained;
     struct mailbox *drained_home;
-    struct mail *reloaded;
-    struct mailbox *reloaded_home;
+    struct mail *reloaded, *looked;
+    struct mailbox *reloaded_home, *looked_home;
 };
 
 static inline const struct config *mqtt_config(const struct mqtt_worker *mw)

@@ -1,0 +1,263 @@
+#include "main/server_registry.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "adapter/mqtt/mqtt_reload.h"
+#include "admin/manage.h"
+#include "base/check.h"
+#include "base/log.h"
+#include "main/server.h"
+#include "main/server_kafka.h"
+#include "registry/hash_pool.h"
+#include "registry/registry_decide.h"
+#include "registry/registry_view.h"
+#include "store/store.h"
+#include "table/table_log_local.h"
+
+enum {
+    PATH_BYTES = 4096,
+    PARTITIONS = 1,         /* aliases and CAs are unique over all tenants */
+    HASH_THREADS = 1,       /* at idle priority */
+    LOOK_INTERVAL_MS = 100, /* between two looks at all sessions: who was disabled leaves within a second */
+};
+
+/* Topics of a tenant that was made or enabled. */
+struct tenant_creation {
+    struct server_topics *topics;
+    struct server_registry *registry;
+    struct tenant_creation *next;
+};
+
+static const struct table_ops table_ops = {
+    .decide = registry_decide, .on_applied = registry_view_on_applied, .on_rebuild = registry_view_on_rebuild};
+
+/* --- topics of tenants --- */
+
+static void on_topics(struct mail *m)
+{
+    struct server_topics *topics = CONTAINER_OF(m, struct server_topics, request.mail);
+    struct tenant_creation *creation = topics->context, **at = &creation->registry->creations;
+
+    if (topics->request.result.code != E_OK)
+        LOG_ERROR(LOG_KAFKA, "topics.failed", F_TEXT("why", topics->request.result.text));
+    while (*at != creation)
+        at = &(*at)->next;
+    *at = creation->next;
+    server_kafka_free_topics(topics);
+    mem_free(MEM_REGISTRY, creation);
+}
+
+static void make_topics(struct server_registry *r, struct str tenant)
+{
+    struct tenant_creation *creation = mem_alloc_zero(MEM_REGISTRY, sizeof *creation);
+
+    creation->registry = r;
+    creation->topics = server_kafka_tenant_topics(tenant);
+    creation->topics->context = creation;
+    creation->topics->request.mail.on_mail = on_topics;
+    creation->topics->request.home = &r->server->loop.mailbox;
+    creation->next = r->creations;
+    r->creations = creation;
+    kafka_ensure_topics(r->server->kafka, &creation->topics->request);
+}
+
+static bool is_enabled_tenant(const struct manage_change *change)
+{
+    return (change->op == REGISTRY_TENANT_CREATE || change->op == REGISTRY_TENANT_UPDATE) &&
+           document_get_bool(change->document, "enabled", true);
+}
+
+static void on_change(void *context, const struct manage_change *change)
+{
+    struct server_registry *r = context;
+
+    LOG_INFO(LOG_REGISTRY, "changed", F_TEXT("operation", registry_request_op_name(change->op)),
+             F_STR("tenant", change->tenant), F_STR("device", change->device), F_STR("user", change->user));
+    registry_records_tell(&r->records, change);
+    if (is_enabled_tenant(change))
+        make_topics(r, change->tenant);
+}
+
+/* Those of tenants that were made when this instance was away, or that somebody has removed. */
+static void make_all_topics(struct server_registry *r)
+{
+    struct table_reader reader = {0};
+    struct table_item item = {0};
+
+    if (table_reader_open(r->table, &reader) != E_OK)
+        return;
+    while (registry_view_next_tenant(&reader, item.key, &item))
+        make_topics(r, str_from_offset(item.key, 2));
+    table_reader_close(&reader);
+}
+
+/* --- who has to leave --- */
+
+static void look(struct server_registry *r)
+{
+    if (r->is_looking || r->server->state != SERVER_READY)
+        return;
+    r->is_looking = true;
+    r->has_changed = false;
+    mqtt_reload_look(r->server->mqtt, &r->looked, &r->server->loop.mailbox);
+}
+
+static void on_look_timer(struct timer *t)
+{
+    look(CONTAINER_OF(t, struct server_registry, look_timer));
+}
+
+static void look_later(struct server_registry *r)
+{
+    if (!r->is_looking && !wheel_is_set(&r->look_timer))
+        wheel_start(&r->server->loop.wheel, &r->look_timer, LOOK_INTERVAL_MS);
+}
+
+/* Until the timer runs, others may change as well. */
+static void on_changed(struct mail *m)
+{
+    struct server_registry *r = CONTAINER_OF(m, struct server_registry, changed);
+
+    registry_view_accept_changes(r->view);
+    r->has_changed = true;
+    look_later(r);
+}
+
+static void on_looked(struct mail *m)
+{
+    struct server_registry *r = CONTAINER_OF(m, struct server_registry, looked);
+
+    r->is_looking = false;
+    if (r->has_changed)
+        look_later(r);
+}
+
+/* --- life --- */
+
+static err open_store(const struct config *config, const char *name, enum store_durability durability, struct store **out,
+                      struct errinfo *ei)
+{
+    char path[PATH_BYTES];
+    struct store_options options = {.path = path, .durability = durability};
+
+    if (mkdir(config->data_dir.p, 0700) != 0 && errno != EEXIST)
+        return errinfo_set(ei, E_IO, "cannot make the data directory %s: %s", config->data_dir.p, strerror(errno));
+    if (snprintf(path, sizeof path, "%s/%s", config->data_dir.p, name) >= (int)sizeof path)
+        return errinfo_set(ei, E_INVAL, "the path of data_dir is too long");
+    return store_open(&options, out, ei);
+}
+
+static void on_opened(struct mail *m)
+{
+    struct server_registry *r = CONTAINER_OF(m, struct server_registry, opened);
+
+    make_all_topics(r);
+    mailbox_post(&r->server->loop.mailbox, r->ready);
+}
+
+static void open_management(struct server_registry *r, const struct config *config)
+{
+    const struct manage_options options = {
+        .loop = &r->server->loop,
+        .table = r->table,
+        .pool = r->pool,
+        .users = config->admin_users,
+        .user_count = config->admin_user_count,
+        .bcrypt_cost = (unsigned)config->bcrypt_cost,
+        .bcrypt_max_cost = (unsigned)config->bcrypt_max_cost,
+        .on_change = on_change,
+        .context = r,
+    };
+
+    r->manage = manage_new(&options);
+}
+
+err server_registry_open(struct server *s, struct mail *ready, struct errinfo *ei)
+{
+    struct server_registry *r = &s->registry;
+    const struct config *config = s->now->config;
+    struct table_options options = {.name = "registry", .ops = &table_ops, .n_partitions = PARTITIONS};
+    err e;
+
+    *r = (struct server_registry){.server = s,
+                                  .opened = {.on_mail = on_opened},
+                                  .ready = ready,
+                                  .changed = {.on_mail = on_changed},
+                                  .looked = {.on_mail = on_looked},
+                                  .look_timer = {.on_timer = on_look_timer}};
+    e = open_store(config, "tables", STORE_REBUILDABLE, &r->view_store, ei);
+    if (e == E_OK)
+        e = open_store(config, "tables-log", STORE_DURABLE, &r->log_store, ei);
+    if (e == E_OK)
+        e = table_log_local_open(r->log_store, options.name, PARTITIONS, &r->log, ei);
+    if (e == E_OK)
+        e = hash_pool_start(HASH_THREADS, &r->pool, ei);
+    if (e != E_OK)
+        return e;
+    r->view = registry_view_new(r->pool, &r->changed, &s->loop.mailbox);
+    options.context = r->view;
+    options.store = r->view_store;
+    options.log = r->log;
+    e = table_open(&options, &r->opened, &s->loop.mailbox, &r->table, ei);
+    if (e != E_OK)
+        return e;
+    registry_view_use_table(r->view, r->table);
+    registry_use_view(s->now->registry, r->view);
+    registry_records_init(&r->records, kafka_sink(s->kafka), &s->loop.mailbox, config->audit_topic);
+    if (config->is_managed && config->admin_listen.host.n)
+        open_management(r, config);
+    return E_OK;
+}
+
+const struct http_route *server_registry_routes(const struct server_registry *r, size_t *out_n)
+{
+    *out_n = 0;
+    return r->manage ? manage_routes(r->manage, out_n) : NULL;
+}
+
+void server_registry_prepare(struct server_registry *r, struct generation *next)
+{
+    registry_use_view(next->registry, r->view);
+}
+
+void server_registry_use(struct server_registry *r, const struct generation *next)
+{
+    if (r->manage)
+        manage_use_users(r->manage, next->config->admin_users, next->config->admin_user_count);
+}
+
+void server_registry_stop(struct server_registry *r)
+{
+    if (!r->server)
+        return;
+    wheel_stop(&r->look_timer);
+    hash_pool_stop(r->pool);
+    r->pool = NULL;
+}
+
+void server_registry_free(struct server_registry *r)
+{
+    if (!r->server)
+        return;
+    hash_pool_stop(r->pool);
+    registry_view_close(r->view);
+    table_close(r->table);
+    loop_turn(&r->server->loop, 0); /* requests that waited are answered, */
+    loop_turn(&r->server->loop, 0); /* and what waited for that ends */
+    table_log_local_close(r->log);
+    store_close(r->log_store);
+    store_close(r->view_store);
+    registry_records_fini(&r->records);
+    manage_free(r->manage);
+    registry_view_free(r->view);
+    while (r->creations) {
+        struct tenant_creation *creation = r->creations;
+
+        r->creations = creation->next;
+        server_kafka_free_topics(creation->topics);
+        mem_free(MEM_REGISTRY, creation);
+    }
+}

@@ -1,0 +1,576 @@
+#include "registry/registry_view.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/check.h"
+#include "base/siphash.h"
+#include "loop/loop.h"
+#include "registry/credentials_document.h"
+#include "registry/password_check.h"
+#include "registry/registry_key.h"
+#include "registry/registry_private.h"
+#include "registry/registry_state.h"
+#include "registry/registry_wait.h"
+
+enum {
+    CACHE_MAX_ENTRIES = 100000, /* of a thread; then it begins anew */
+    RETIRED_MS = 10000,         /* longer than any turn of a loop: what was replaced may still be looked at */
+    CATCH_UP_MS = 500,          /* before something that is not there is refused */
+    MAX_KEY_BYTES = 520,
+    ADAPTER_NAMES = CONFIG_ADAPTER_TYPES,
+};
+
+/* What one question came to. */
+struct cached {
+    struct registry *entry; /* NULL: absent, or the configuration says */
+    bool is_absent;
+    uint64_t checked;                                          /* when the table last had not changed since */
+    uint64_t tenant_offset, device_offset, credentials_offset; /* of the states it was made of; 0: there was none */
+    size_t key_n;
+    char key[];
+};
+
+/* Something that is not in the cache any more. */
+struct retired {
+    struct retired *next;
+    struct registry *entry;
+    uint64_t at_ms;
+};
+
+/* Of one thread. */
+struct view_cache {
+    struct view_cache *next;
+    struct registry_view *view;
+    struct table_reader reader;
+    uint64_t seen;       /* changes */
+    uint64_t configured; /* the number of the configuration's registry beside which the entries stand */
+    struct map entries;
+    struct retired *oldest, *newest;
+};
+
+struct registry_view {
+    struct table *table;
+    struct password_check *checks;
+    struct mail *changed;
+    struct mailbox *home;
+    atomic_bool is_posted;
+    atomic_uint_fast64_t changes;
+    pthread_mutex_t lock; /* of the list of caches: when a thread asks for the first time, and at the end */
+    struct view_cache *caches;
+};
+
+/* As with metrics: the thread's own, found without a look-up. */
+static _Thread_local struct view_cache *thread_cache;
+
+/* --- life --- */
+
+struct registry_view *registry_view_new(struct hash_pool *pool, struct mail *changed, struct mailbox *home)
+{
+    struct registry_view *view = mem_alloc_zero(MEM_REGISTRY, sizeof *view);
+
+    view->checks = password_check_new(pool);
+    view->changed = changed;
+    view->home = home;
+    atomic_init(&view->changes, 1);
+    pthread_mutex_init(&view->lock, NULL);
+    return view;
+}
+
+void registry_view_use_table(struct registry_view *view, struct table *table)
+{
+    view->table = table;
+}
+
+/* Whether what is told of has been there before: nobody depends on what is new. */
+static bool may_concern_somebody(const struct table_change *change)
+{
+    char kind = change->key.n > 1 ? change->key.p[0] : '\0';
+
+    if (kind != 't' && kind != 'd' && kind != 'c')
+        return false;
+    return !change->value.p || memmem(change->value.p, change->value.n, "\"updated\"", 9) || kind == 'c';
+}
+
+void registry_view_on_applied(void *context, const struct table_change *change)
+{
+    struct registry_view *view = context;
+
+    atomic_fetch_add(&view->changes, 1);
+    if (may_concern_somebody(change) && !atomic_exchange(&view->is_posted, true))
+        mailbox_post(view->home, view->changed);
+}
+
+void registry_view_on_rebuild(void *context, unsigned partition)
+{
+    struct registry_view *view = context;
+
+    (void)partition;
+    atomic_fetch_add(&view->changes, 1);
+}
+
+void registry_view_accept_changes(struct registry_view *view)
+{
+    atomic_store(&view->is_posted, false);
+}
+
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static void release_retired(struct view_cache *c, uint64_t until_ms)
+{
+    while (c->oldest && c->oldest->at_ms <= until_ms) {
+        struct retired *r = c->oldest;
+
+        c->oldest = r->next;
+        if (!c->oldest)
+            c->newest = NULL;
+        registry_unref(r->entry);
+        mem_free(MEM_REGISTRY, r);
+    }
+}
+
+/* An entry may be in somebody's hands until the turn ends. */
+static void retire(struct view_cache *c, struct registry *entry)
+{
+    struct retired *r;
+
+    if (!entry)
+        return;
+    r = mem_alloc(MEM_REGISTRY, sizeof *r);
+    *r = (struct retired){.entry = entry, .at_ms = now_ms()};
+    if (c->newest)
+        c->newest->next = r;
+    else
+        c->oldest = r;
+    c->newest = r;
+}
+
+static void empty_cache(struct view_cache *c)
+{
+    uint32_t cursor = 0;
+    struct cached *cached;
+
+    while ((cached = map_next(&c->entries, &cursor))) {
+        retire(c, cached->entry);
+        mem_free(MEM_REGISTRY, cached);
+    }
+    map_free(&c->entries, MEM_REGISTRY);
+    c->entries = (struct map){0};
+}
+
+void registry_view_close(struct registry_view *view)
+{
+    struct view_cache *c;
+
+    while (view && (c = view->caches)) {
+        view->caches = c->next;
+        if (thread_cache == c)
+            thread_cache = NULL;
+        empty_cache(c);
+        release_retired(c, UINT64_MAX);
+        if (c->reader.table)
+            table_reader_close(&c->reader);
+        mem_free(MEM_REGISTRY, c);
+    }
+}
+
+void registry_view_free(struct registry_view *view)
+{
+    if (!view)
+        return;
+    registry_view_close(view);
+    password_check_free(view->checks);
+    pthread_mutex_destroy(&view->lock);
+    mem_free(MEM_REGISTRY, view);
+}
+
+/* The thread's cache, with a reader of the present. NULL: the table cannot be read. */
+static struct view_cache *use_cache(struct registry_view *view)
+{
+    struct view_cache *c = thread_cache;
+    uint64_t changes = atomic_load(&view->changes);
+
+    if (!c || c->view != view) {
+        c = mem_alloc_zero(MEM_REGISTRY, sizeof *c);
+        c->view = view;
+        if (table_reader_open(view->table, &c->reader) != E_OK) {
+            mem_free(MEM_REGISTRY, c);
+            return NULL;
+        }
+        c->seen = changes;
+        pthread_mutex_lock(&view->lock);
+        c->next = view->caches;
+        view->caches = c;
+        pthread_mutex_unlock(&view->lock);
+        thread_cache = c;
+    } else if (c->seen != changes) {
+        table_reader_renew(&c->reader);
+        c->seen = changes;
+    }
+    if (c->oldest)
+        release_retired(c, now_ms() - RETIRED_MS);
+    return c;
+}
+
+bool registry_view_next_tenant(struct table_reader *reader, struct str after, struct table_item *out_item)
+{
+    struct registry_key prefix = registry_key_tenant((struct str){0});
+
+    return table_reader_next(reader, REGISTRY_PARTITION_KEY, registry_key_str(&prefix), after, out_item);
+}
+
+/* --- entries --- */
+
+static struct str copy(struct registry *entry, struct str text)
+{
+    return arena_copy(&entry->arena, MEM_REGISTRY, text);
+}
+
+static struct config_strings *copy_strings(struct registry *entry, const json_t *list)
+{
+    struct config_strings *strings = arena_alloc(&entry->arena, MEM_REGISTRY, sizeof *strings);
+
+    strings->count = json_array_size(list);
+    strings->items = arena_alloc(&entry->arena, MEM_REGISTRY, (strings->count + 1) * sizeof *strings->items);
+    for (size_t i = 0; i < strings->count; i++)
+        strings->items[i] = copy(entry, document_text(json_array_get(list, i)));
+    return strings;
+}
+
+/* Numbers and truths as headers have them: their JSON. */
+static struct str copy_scalar(struct registry *entry, const json_t *value)
+{
+    char *text;
+    struct str copied;
+
+    if (json_is_string(value))
+        return copy(entry, document_text(value));
+    text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+    ASSERT(text);
+    copied = copy(entry, str_from(text));
+    free(text);
+    return copied;
+}
+
+static struct config_properties *copy_properties(struct registry *entry, const json_t *object)
+{
+    struct config_properties *properties = arena_alloc(&entry->arena, MEM_REGISTRY, sizeof *properties);
+    const char *name;
+    json_t *value;
+
+    properties->items = arena_alloc(&entry->arena, MEM_REGISTRY, (json_object_size(object) + 1) * sizeof *properties->items);
+    json_object_foreach((json_t *)(uintptr_t)object, name, value) properties->items[properties->count++] =
+        (struct config_property){copy(entry, str_from(name)), copy_scalar(entry, value)};
+    return properties;
+}
+
+static const char *const adapter_names[ADAPTER_NAMES] = {
+    [CONFIG_ADAPTER_MQTT] = "hono-mqtt", [CONFIG_ADAPTER_HTTP] = "hono-http", [CONFIG_ADAPTER_COAP] = "hono-coap",
+    [CONFIG_ADAPTER_AMQP] = "hono-amqp", [CONFIG_ADAPTER_LORA] = "hono-lora", [CONFIG_ADAPTER_SIGFOX] = "hono-sigfox",
+};
+
+static uint32_t adapters_of(const json_t *tenant)
+{
+    const json_t *list = json_object_get(tenant, "adapters");
+    uint32_t adapters = list ? 0 : (1u << CONFIG_ADAPTER_TYPES) - 1;
+
+    for (size_t i = 0; i < json_array_size(list); i++)
+        for (int type = 0; type < ADAPTER_NAMES; type++)
+            if (document_get_bool(json_array_get(list, i), "enabled", false) &&
+                str_equal(document_get_text(json_array_get(list, i), "type"), str_from(adapter_names[type])))
+                adapters |= 1u << type;
+    return adapters;
+}
+
+static void fill_tenant(struct registry *entry, struct str id, const json_t *document)
+{
+    const json_t *limits = json_object_get(document, "resource-limits");
+    struct config_tenant_limits *bounds = arena_alloc(&entry->arena, MEM_REGISTRY, sizeof *bounds);
+
+    *bounds = (struct config_tenant_limits){
+        .max_ttl_s = document_get_integer(limits, "max-ttl", -1),
+        .max_ttl_telemetry_qos0_s = document_get_integer(limits, "max-ttl-telemetry-qos0", -1),
+        .max_ttl_telemetry_qos1_s = document_get_integer(limits, "max-ttl-telemetry-qos1", -1),
+        .max_ttl_command_response_s = document_get_integer(limits, "max-ttl-command-response", -1),
+    };
+    *entry->tenants = (struct registry_tenant){
+        .id = copy(entry, id),
+        .is_enabled = document_get_bool(document, "enabled", true),
+        .adapters = adapters_of(document),
+        .defaults = copy_properties(entry, json_object_get(document, "defaults")),
+        .limits = bounds,
+        .mapper = copy(entry, document_get_text(document, "downstream-message-mapper")),
+        .registry = entry,
+    };
+}
+
+/* Whether any of its credentials could let it in now. */
+static bool has_credentials(const json_t *state, int64_t now)
+{
+    const json_t *list = json_object_get(state, "document");
+
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *entry = json_array_get(list, i), *secrets = json_object_get(entry, "secrets");
+
+        for (size_t k = 0; document_get_bool(entry, "enabled", true) && k < json_array_size(secrets); k++)
+            if (credentials_document_is_valid(json_array_get(secrets, k), now))
+                return true;
+    }
+    return false;
+}
+
+static void fill_device(struct registry *entry, struct str id, const json_t *document)
+{
+    struct device_entry *dev = arena_alloc(&entry->arena, MEM_REGISTRY, sizeof *dev);
+    struct str mapper = document_get_text(document, "downstream-message-mapper");
+
+    dev->device = (struct registry_device){
+        .id = copy(entry, id),
+        .tenant = entry->tenants,
+        .is_enabled = document_get_bool(document, "enabled", true),
+        .mapper = mapper.n ? copy(entry, mapper) : entry->tenants->mapper,
+        .via = copy_strings(entry, json_object_get(document, "via")),
+        .via_groups = copy_strings(entry, json_object_get(document, "viaGroups")),
+        .member_of = copy_strings(entry, json_object_get(document, "memberOf")),
+        .defaults = copy_properties(entry, json_object_get(document, "defaults")),
+    };
+    dev->device.is_gateway = dev->device.member_of->count > 0;
+    dev->device.has_gateways = dev->device.via->count > 0 || dev->device.via_groups->count > 0;
+    map_add(&entry->devices_by_id, MEM_REGISTRY, 0, dev);
+}
+
+/* What both say, from the table where it says something, else from the configuration. */
+static struct registry *make_entry(struct registry *configured, struct str tenant, const json_t *tenant_state,
+                                   struct str device, const json_t *device_state)
+{
+    const struct registry_tenant *ten = registry_configured_tenant(configured, tenant);
+    const struct device_entry *dev = device.n ? registry_configured_device(configured, tenant, device) : NULL;
+    struct registry *entry;
+    struct device_entry *own;
+
+    if (!tenant_state && !ten)
+        return NULL;
+    entry = mem_alloc_zero(MEM_REGISTRY, sizeof *entry);
+    atomic_init(&entry->refs, 1);
+    entry->parent = registry_ref(configured);
+    entry->tenants = arena_alloc(&entry->arena, MEM_REGISTRY, sizeof *entry->tenants);
+    if (tenant_state) {
+        fill_tenant(entry, tenant, json_object_get(tenant_state, "document"));
+    } else {
+        *entry->tenants = *ten;
+        entry->tenants->registry = entry;
+    }
+    if (device_state) {
+        fill_device(entry, device, json_object_get(device_state, "document"));
+    } else if (dev) {
+        own = arena_alloc(&entry->arena, MEM_REGISTRY, sizeof *own);
+        *own = *dev;
+        own->device.tenant = entry->tenants;
+        map_add(&entry->devices_by_id, MEM_REGISTRY, 0, own);
+    }
+    return entry;
+}
+
+/* --- the cache --- */
+
+static bool has_key(const void *entry, const void *key)
+{
+    const struct cached *cached = entry;
+
+    return str_equal((struct str){cached->key, cached->key_n}, *(const struct str *)key);
+}
+
+/* The state under a key, unless it only repeats the configuration; and where the state was written. */
+static json_t *read_state(struct view_cache *c, struct registry_key key, uint64_t *out_offset)
+{
+    struct table_item item;
+    json_t *state;
+
+    *out_offset = 0;
+    if (!table_reader_get(&c->reader, REGISTRY_PARTITION_KEY, registry_key_str(&key), &item))
+        return NULL;
+    *out_offset = item.offset + 1;
+    state = registry_state_read(item.value);
+    if (str_equal(document_get_text(state, "source"), STR("configuration"))) {
+        json_decref(state);
+        return NULL;
+    }
+    return state;
+}
+
+static uint64_t offset_at(struct view_cache *c, struct registry_key key)
+{
+    struct table_item item;
+
+    return table_reader_get(&c->reader, REGISTRY_PARTITION_KEY, registry_key_str(&key), &item) ? item.offset + 1 : 0;
+}
+
+static void decode(struct view_cache *c, struct cached *cached, struct registry *configured, struct str tenant,
+                   struct str device)
+{
+    json_t *tenant_state = read_state(c, registry_key_tenant(tenant), &cached->tenant_offset);
+    json_t *device_state = NULL, *credentials = NULL;
+    bool has_device;
+
+    cached->device_offset = cached->credentials_offset = 0;
+    if (device.n) {
+        device_state = read_state(c, registry_key_device(tenant, device), &cached->device_offset);
+        credentials = read_state(c, registry_key_credentials(tenant, device), &cached->credentials_offset);
+    }
+    retire(c, cached->entry);
+    cached->entry = NULL;
+    has_device = device_state || !device.n || registry_configured_device(configured, tenant, device);
+    cached->is_absent = !has_device || (!tenant_state && !registry_configured_tenant(configured, tenant));
+    if (!cached->is_absent && (tenant_state || device_state))
+        cached->entry = make_entry(configured, tenant, tenant_state, device, device_state);
+    if (cached->entry)
+        cached->entry->is_locked = device_state && !has_credentials(credentials, (int64_t)loop_wall_ms());
+    json_decref(tenant_state);
+    json_decref(device_state);
+    json_decref(credentials);
+}
+
+static bool is_fresh(struct view_cache *c, const struct cached *cached, struct str tenant, struct str device)
+{
+    return cached->tenant_offset == offset_at(c, registry_key_tenant(tenant)) &&
+           (!device.n || (cached->device_offset == offset_at(c, registry_key_device(tenant, device)) &&
+                          cached->credentials_offset == offset_at(c, registry_key_credentials(tenant, device))));
+}
+
+static struct cached *find_cached(struct view_cache *c, struct registry *configured, struct str tenant, struct str device)
+{
+    char text[MAX_KEY_BYTES];
+    struct str key = {text, tenant.n + 1 + device.n};
+    struct cached *cached;
+    uint64_t hash;
+
+    if (c->configured != configured->number) {
+        empty_cache(c); /* which lets go of the configuration before */
+        c->configured = configured->number;
+    }
+    memcpy(text, tenant.p, tenant.n);
+    text[tenant.n] = '/';
+    if (device.n)
+        memcpy(text + tenant.n + 1, device.p, device.n);
+    hash = siphash(key);
+    cached = map_find(&c->entries, hash, &key, has_key);
+    if (cached && cached->checked == c->seen)
+        return cached;
+    if (cached && is_fresh(c, cached, tenant, device)) {
+        cached->checked = c->seen;
+        return cached;
+    }
+    if (!cached) {
+        if (c->entries.n_entries >= CACHE_MAX_ENTRIES)
+            empty_cache(c);
+        cached = mem_alloc_zero(MEM_REGISTRY, sizeof *cached + key.n);
+        cached->key_n = key.n;
+        memcpy(cached->key, key.p, key.n);
+        map_add(&c->entries, MEM_REGISTRY, hash, cached);
+    }
+    decode(c, cached, configured, tenant, device);
+    cached->checked = c->seen;
+    return cached;
+}
+
+struct registry *registry_view_find(struct registry_view *view, struct registry *configured, struct str tenant,
+                                    struct str device, bool *out_is_absent)
+{
+    struct view_cache *c;
+    struct cached *cached;
+
+    *out_is_absent = true;
+    if (tenant.n == 0 || tenant.n > SCHEMA_MAX_ID_BYTES || device.n > SCHEMA_MAX_ID_BYTES) {
+        *out_is_absent = false; /* longer than any that is managed; the configuration may have it */
+        return NULL;
+    }
+    c = use_cache(view);
+    if (!c)
+        return NULL;
+    cached = find_cached(c, configured, tenant, device);
+    *out_is_absent = cached->is_absent;
+    return cached->entry;
+}
+
+bool registry_view_find_login(struct registry_view *view, struct str tenant, struct str auth_id, struct str *out_device)
+{
+    struct view_cache *c = use_cache(view);
+    struct registry_key key;
+    struct table_item item;
+
+    if (!c || tenant.n > SCHEMA_MAX_ID_BYTES)
+        return false;
+    key = registry_key_login(tenant, STR("hashed-password"), auth_id);
+    if (!table_reader_get(&c->reader, REGISTRY_PARTITION_KEY, registry_key_str(&key), &item))
+        return false;
+    *out_device = item.value;
+    return true;
+}
+
+/* --- passwords --- */
+
+static void on_caught_up(struct mail *m)
+{
+    struct table_barrier *barrier = CONTAINER_OF(m, struct table_barrier, mail);
+    struct registry_wait *wait = CONTAINER_OF(barrier, struct registry_wait, barrier);
+
+    wait->has_caught_up = true;
+    wait->mail.on_mail(&wait->mail);
+}
+
+/* Another instance may have just told somebody that this log-in exists: before it is refused, this one has to know what that one knew. */
+static void catch_up(struct registry_view *view, struct registry_wait *wait)
+{
+    wait->barrier = (struct table_barrier){.mail = {.on_mail = on_caught_up}, .home = wait->home};
+    table_catch_up(view->table, REGISTRY_PARTITION_KEY, CATCH_UP_MS, &wait->barrier);
+}
+
+static const json_t *find_credentials(const json_t *state, struct str auth_id)
+{
+    const json_t *list = json_object_get(state, "document");
+
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *entry = json_array_get(list, i);
+
+        if (str_equal(document_get_text(entry, "type"), STR("hashed-password")) &&
+            str_equal(document_get_text(entry, "auth-id"), auth_id))
+            return entry;
+    }
+    return NULL;
+}
+
+enum registry_view_check registry_view_check(struct registry_view *view, const struct registry_login *login, struct str tenant,
+                                             struct str auth_id, struct str device)
+{
+    struct view_cache *c = use_cache(view);
+    struct str password = login->has_password ? login->password : STR("");
+    json_t *state = NULL;
+    enum password_check_result result;
+    uint64_t offset;
+
+    if (!c)
+        return REGISTRY_VIEW_BUSY;
+    if (device.n)
+        state = read_state(c, registry_key_credentials(tenant, device), &offset);
+    result = password_check_ask(view->checks, find_credentials(state, auth_id), registry_state_version(state), auth_id,
+                                password, login->wait);
+    json_decref(state);
+    if (result == PASSWORD_CHECK_RIGHT)
+        return REGISTRY_VIEW_RIGHT;
+    if (result == PASSWORD_CHECK_PENDING)
+        return REGISTRY_VIEW_PENDING;
+    if (result == PASSWORD_CHECK_BUSY)
+        return REGISTRY_VIEW_BUSY;
+    if (login->wait && !login->wait->has_caught_up) {
+        catch_up(view, login->wait);
+        return REGISTRY_VIEW_PENDING;
+    }
+    return REGISTRY_VIEW_WRONG;
+}
