@@ -52,6 +52,7 @@ def send_all(sidecar, events):
 
 # --- order ---
 
+@pytest.mark.tsan
 def test_strict_order_is_the_same_for_all_and_no_event_overtakes_another(fan, recorder):
     story = []
     subscribers = [recorder("quick", story), recorder("slow", story, delay_s=0.01)]
@@ -82,6 +83,7 @@ def test_strict_order_waits_for_the_retries_of_the_event_before(fan, subscriber)
     assert s.ids() == ["first"] * 3 + ["second"]
 
 
+@pytest.mark.tsan
 def test_order_by_key_keeps_each_key_in_order_and_lets_keys_pass_each_other(fan, recorder):
     """The senders are told before anybody has the events, so many of a key wait at the same time."""
     story = []
@@ -123,6 +125,7 @@ def test_a_key_that_hangs_does_not_hold_up_another(fan, subscriber):
 
 # --- events that are sent again ---
 
+@pytest.mark.tsan
 def test_an_event_sent_again_goes_to_those_that_have_not_had_it(fan, subscriber):
     good, bad = subscriber(), subscriber([Answer(503), Answer(503), Answer(200)])
     sidecar = fan(good.url, {"subscriber": bad.url, "delivery": ONCE}, redeliver="failed-only")

@@ -87,6 +87,7 @@ def test_parked_events_outlive_the_process(park, subscriber):
     assert set(ids) <= {request.header("ce-id") for request in s.requests[before:]}
 
 
+@pytest.mark.tsan
 @pytest.mark.parametrize("connections", [1, 16])
 def test_every_event_that_was_accepted_outlives_a_kill(park, subscriber, connections):
     """Killed in the middle of parking: whatever was answered with 202 is there afterwards."""

@@ -234,35 +234,6 @@ static bool is_header(const struct cloudevent_attribute *attribute)
     return !str_equal(attribute->name, STR("datacontenttype"));
 }
 
-size_t cloudevent_http_headers(struct arena *a, enum mem_sub sub, const struct cloudevent *event,
-                               const struct cloudevent_extras *extras, enum cloudevent_encoding encoding,
-                               const struct http_header **out_headers)
-{
-    struct http_header *headers = arena_alloc(a, sub, cloudevent_build_count(event, extras) * sizeof *headers);
-    const struct cloudevent_attribute *attribute;
-    size_t at = 0, n = 0;
-
-    while (cloudevent_build_next(event, extras, &at, &attribute)) {
-        struct str name = attribute->name, value = attribute->value;
-        size_t value_bytes = encoded_bytes(value, encoding);
-        char *text;
-
-        if (!is_header(attribute))
-            continue;
-        text = arena_alloc(a, sub, PREFIX_BYTES + name.n + value_bytes);
-        put(put(text, STR("ce-")), name);
-        headers[n].name = (struct str){text, PREFIX_BYTES + name.n};
-        headers[n].value = value;
-        if (value_bytes != value.n) {
-            put_value(text + PREFIX_BYTES + name.n, value, encoding);
-            headers[n].value = (struct str){text + PREFIX_BYTES + name.n, value_bytes};
-        }
-        n++;
-    }
-    *out_headers = headers;
-    return n;
-}
-
 err cloudevent_http_write(struct buf *out, enum mem_sub sub, const struct cloudevent *event,
                           const struct cloudevent_extras *extras, enum cloudevent_encoding encoding)
 {

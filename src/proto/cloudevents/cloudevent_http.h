@@ -8,8 +8,7 @@
 #include "proto/cloudevents/cloudevent.h"
 #include "proto/http1/http_message.h"
 
-#define CLOUDEVENT_HTTP_JSON       "application/cloudevents+json; charset=utf-8"
-#define CLOUDEVENT_HTTP_JSON_BATCH "application/cloudevents-batch+json; charset=utf-8"
+#define CLOUDEVENT_HTTP_JSON "application/cloudevents+json; charset=utf-8"
 
 /* How a message carries events (section 3). */
 enum cloudevent_mode {
@@ -35,12 +34,7 @@ enum cloudevent_encoding {
     CLOUDEVENT_ENCODING_NONE,    /* the value's UTF-8, for receivers that do not decode */
 };
 
-/* The headers of an event in binary mode, but for Content-Type (cloudevent_content_type()), in the arena. `extras` may be NULL. Returns
- * how many. They may be sent any number of times as long as event, extras and arena are there. */
-size_t cloudevent_http_headers(struct arena *a, enum mem_sub sub, const struct cloudevent *event,
-                               const struct cloudevent_extras *extras, enum cloudevent_encoding encoding,
-                               const struct http_header **out_headers);
-
-/* The same as lines of HTTP/1, "ce-id: 1\r\n" and so on, appended in one piece. E_NOMEM. */
+/* Appends the headers of an event in binary mode, but for Content-Type (cloudevent_content_type()), as lines of HTTP/1, "ce-id: 1\r\n" and so
+ * on, in one piece. `extras` may be NULL. E_NOMEM; nothing was appended. */
 MUST_USE err cloudevent_http_write(struct buf *out, enum mem_sub sub, const struct cloudevent *event,
                                    const struct cloudevent_extras *extras, enum cloudevent_encoding encoding);
