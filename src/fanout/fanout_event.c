@@ -1,6 +1,5 @@
 #include "fanout/fanout_event.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -171,18 +170,28 @@ size_t fanout_event_trace_line(const struct fanout_event *event, uint64_t random
 
 /* ---- the event ---- */
 
+/* For every event, so not by snprintf(). */
+static struct str print_hops(struct fanout_event *event, uint32_t n)
+{
+    size_t at = sizeof event->hops_text;
+
+    do
+        event->hops_text[--at] = (char)('0' + n % 10);
+    while (n /= 10);
+    return (struct str){event->hops_text + at, sizeof event->hops_text - at};
+}
+
 static err count_hop(struct fanout_event *event, uint32_t max_hops)
 {
     struct str text;
     uint64_t hops = 0;
-    int n;
 
     if (cloudevent_find(&event->ce, STR(FANOUT_EVENT_HOPS), &text) && !str_to_u64(text, UINT32_MAX, &hops))
         hops = 0;
     if (hops >= max_hops)
         return E_LIMIT;
-    n = snprintf(event->hops_text, sizeof event->hops_text, "%u", (unsigned)hops + 1);
-    event->hops = (struct cloudevent_attribute){STR(FANOUT_EVENT_HOPS), {event->hops_text, (size_t)n}, CLOUDEVENT_INTEGER};
+    event->hops =
+        (struct cloudevent_attribute){STR(FANOUT_EVENT_HOPS), print_hops(event, (uint32_t)hops + 1), CLOUDEVENT_INTEGER};
     return E_OK;
 }
 
