@@ -60,6 +60,8 @@ static err add_property(struct cli *cli, const char *value, struct errinfo *ei)
 
 static err apply_flag(struct cli *cli, const struct cli_flag_row *flag, const char *value, struct errinfo *ei)
 {
+    static const bool on = true;
+
     switch (flag->kind) {
     case CLI_FLAG_SETTING:
         return add_path_setting(cli, flag, value, ei);
@@ -68,28 +70,16 @@ static err apply_flag(struct cli *cli, const struct cli_flag_row *flag, const ch
     case CLI_FLAG_PROPERTY:
         return add_property(cli, value, ei);
     case CLI_FLAG_TEXT:
-        memcpy((char *)&cli->explain + flag->offset, &value, sizeof value);
+        memcpy((char *)cli + flag->offset, &value, sizeof value);
         break;
-    case CLI_FLAG_RETAIN:
-        cli->explain.retain = true;
+    case CLI_FLAG_SWITCH:
+        memcpy((char *)cli + flag->offset, &on, sizeof on);
         break;
     case CLI_FLAG_FROM:
         cli->from = strcmp(value, "-") == 0 ? NULL : value;
         break;
     case CLI_FLAG_CONFIG:
         cli->config_file = value;
-        break;
-    case CLI_FLAG_DEV:
-        cli->is_dev = true;
-        break;
-    case CLI_FLAG_NO_SECRETS:
-        cli->skips_secrets = true;
-        break;
-    case CLI_FLAG_KAFKA_ACLS:
-        cli->prints_acls = true;
-        break;
-    case CLI_FLAG_PRINT_DOCS:
-        cli->prints_docs = true;
         break;
     case CLI_FLAG_HELP:
         cli->topic = cli->command;
@@ -181,6 +171,10 @@ static err check_sources(const struct cli *cli, struct errinfo *ei)
         return errinfo_set(ei, E_INVAL, "which client? --client ID");
     if (cli->command == CLI_EXPLAIN && !cli->explain.topic)
         return errinfo_set(ei, E_INVAL, "which topic? --topic TOPIC");
+    if (cli->command == CLI_COMMAND_SEND && (!cli->talk.tenant || !cli->talk.device || !cli->talk.name))
+        return errinfo_set(ei, E_INVAL, "which command to whom? --tenant ID --device ID --name NAME");
+    if (cli->command == CLI_EVENTS && !cli->talk.tenant)
+        return errinfo_set(ei, E_INVAL, "of which tenant? --tenant ID");
     if (cli->is_dev && cli->config_file)
         return errinfo_set(ei, E_INVAL, "--dev and --config exclude each other");
     if (cli->command == CLI_FANOUT || cli->command == CLI_FANOUT_WRITE)
@@ -255,8 +249,8 @@ err cli_load_config(const struct cli *cli, struct config **out_config, struct co
         return config_load_file(&source, out_config, errors);
     if (cli->is_dev)
         source.text = str_from(cli_dev_text);
-    else if (cli->command == CLI_FANOUT || cli->command == CLI_FANOUT_WRITE)
-        source.text = STR("fanout: {}\n"); /* the section alone, the rest is as the flags say */
+    else if (cli->command != CLI_SERVE && cli->command != CLI_CHECK && cli->command != CLI_EXPLAIN)
+        source.text = STR("fanout: {}\n"); /* the section alone, which needs no listeners; the rest is as the flags say */
     return config_load(&source, out_config, errors);
 }
 

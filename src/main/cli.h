@@ -20,6 +20,8 @@ enum cli_command {
     CLI_EXPLAIN,
     CLI_FANOUT,
     CLI_FANOUT_WRITE,
+    CLI_COMMAND_SEND,
+    CLI_EVENTS,
     CLI_COMMANDS,
 };
 
@@ -33,6 +35,12 @@ struct cli_explain {
     bool retain;
 };
 
+/* What `command send` and `events` are asked for; NULL: not given. */
+struct cli_talk {
+    const char *tenant, *device, *name, *payload, *content_type, *ttl, *timeout, *count, *output;
+    bool wants_response, wants_ack;
+};
+
 /* All-zero is valid. Texts are borrowed from argv, which is never freed. */
 struct cli {
     enum cli_command command;
@@ -44,6 +52,7 @@ struct cli {
     const char *config_file; /* NULL: none */
     const char *from;        /* of `fanout write-config`: the file; NULL: stdin */
     struct cli_explain explain;
+    struct cli_talk talk;
     struct config_setting settings[CLI_MAX_SETTINGS];
     size_t setting_count;
     char *owned[CLI_MAX_SETTINGS]; /* those of the settings that were put together here */

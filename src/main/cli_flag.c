@@ -8,10 +8,15 @@ enum {
     EXPLAIN = 1u << CLI_EXPLAIN,
     FANOUT = 1u << CLI_FANOUT,
     WRITE = 1u << CLI_FANOUT_WRITE,
+    SEND = 1u << CLI_COMMAND_SEND,
+    EVENTS = 1u << CLI_EVENTS,
+    TALK = SEND | EVENTS,
     BOTH = SERVE | CHECK | EXPLAIN,
 };
 
-#define KEPT_IN(member) .kind = CLI_FLAG_TEXT, .commands = EXPLAIN, .offset = offsetof(struct cli_explain, member)
+#define KEPT_IN(member)        .kind = CLI_FLAG_TEXT, .commands = EXPLAIN, .offset = offsetof(struct cli, explain.member)
+#define SAID_IN(which, member) .kind = CLI_FLAG_TEXT, .commands = (which), .offset = offsetof(struct cli, talk.member)
+#define SWITCH(which, member)  .kind = CLI_FLAG_SWITCH, .commands = (which), .offset = offsetof(struct cli, member)
 
 const struct cli_command_row cli_command_table[CLI_COMMANDS] = {
     [CLI_SERVE] = {"serve", "serve devices until SIGTERM or SIGINT", "millrace serve (-c FILE | --dev) [FLAGS]", NULL,
@@ -36,18 +41,27 @@ const struct cli_command_row cli_command_table[CLI_COMMANDS] = {
          "Reads channels from a file or stdin. When they are good, they take the place of those in the folder at\n"
          "once: as multiChannelFanoutConfig when they are in Knative's form, else as channels.yaml. When not, prints\n"
          "every error as FILE:LINE: MESSAGE to stderr, changes nothing and exits 1.\n"},
+    [CLI_COMMAND_SEND] =
+        {"command", "send a command to a device", "millrace command send (-c FILE | --dev | --kafka BOOTSTRAP) [FLAGS]", "send",
+         "Writes a command to hono.command.TENANT as an application does. With --response or --ack waits for what comes of\n"
+         "it and prints that. Exits 0 when all is well, 1 when the device said otherwise or was not reached, 2 when Kafka\n"
+         "could not be used.\n"},
+    [CLI_EVENTS] =
+        {"events", "follow what the devices of a tenant send",
+         "millrace events (-c FILE | --dev | --kafka BOOTSTRAP) --tenant ID [FLAGS]", NULL,
+         "Prints the records of hono.telemetry.TENANT, hono.event.TENANT and hono.command_response.TENANT as they come,\n"
+         "until it is interrupted.\n"},
 };
 
 const struct cli_flag_row cli_flag_table[] = {
     {.name = "--config",
      .letter = 'c',
      .kind = CLI_FLAG_CONFIG,
-     .commands = BOTH | FANOUT,
+     .commands = BOTH | FANOUT | TALK,
      .value = "FILE",
      .help = "the configuration, see CONFIGURATION.md"},
     {.name = "--dev",
-     .kind = CLI_FLAG_DEV,
-     .commands = BOTH,
+     SWITCH(BOTH | TALK, is_dev),
      .help = "no file and no Kafka needed: an embedded one in memory, tenant demo, devices sensor-1 and gateway-1 (password "
              "demo-secret), sensor-2 behind the gateway, anonymous clients allowed"},
     {.name = "--mqtt",
@@ -87,14 +101,14 @@ const struct cli_flag_row cli_flag_table[] = {
      .help = "where /metrics, /livez and /readyz are (127.0.0.1:8081)"},
     {.name = "--kafka",
      .kind = CLI_FLAG_SETTING,
-     .commands = BOTH,
+     .commands = BOTH | TALK,
      .value = "BOOTSTRAP",
      .path = "kafka.bootstrap",
      .with = "kafka.embedded=false",
      .help = "the Kafka cluster, as HOST:PORT[,HOST:PORT...]"},
     {.name = "--data",
      .kind = CLI_FLAG_SETTING,
-     .commands = BOTH | FANOUT,
+     .commands = BOTH | FANOUT | TALK,
      .value = "DIR",
      .path = "data_dir",
      .help = "the folder for what is kept on disk"},
@@ -112,9 +126,20 @@ const struct cli_flag_row cli_flag_table[] = {
      .help = "error, warn, info or debug"},
     {.name = "--set",
      .kind = CLI_FLAG_SET,
-     .commands = BOTH | FANOUT,
+     .commands = BOTH | FANOUT | TALK,
      .value = "PATH=VALUE",
      .help = "set any option of the configuration; can be given again and outranks the file"},
+    {.name = "--tenant", SAID_IN(TALK, tenant), .value = "ID", .help = "the tenant"},
+    {.name = "--device", SAID_IN(TALK, device), .value = "ID", .help = "the device"},
+    {.name = "--name", SAID_IN(SEND, name), .value = "NAME", .help = "the command's name, its subject"},
+    {.name = "--payload", SAID_IN(SEND, payload), .value = "TEXT", .help = "what goes with it; nothing without it"},
+    {.name = "--content-type", SAID_IN(SEND, content_type), .value = "TYPE", .help = "of the payload"},
+    {.name = "--ttl", SAID_IN(SEND, ttl), .value = "TIME", .help = "how long it may take to get there, as in 30s"},
+    {.name = "--response", SWITCH(SEND, talk.wants_response), .help = "ask the device for an answer, and wait for it"},
+    {.name = "--ack", SWITCH(SEND, talk.wants_ack), .help = "ask for a notice of the delivery, and wait for it"},
+    {.name = "--count", SAID_IN(EVENTS, count), .value = "N", .help = "end after so many records"},
+    {.name = "--timeout", SAID_IN(TALK, timeout), .value = "TIME", .help = "how long to wait (command send: 10s)"},
+    {.name = "--output", .letter = 'o', SAID_IN(TALK, output), .value = "FORMAT", .help = "text or json (text)"},
     {.name = "--client", KEPT_IN(client), .value = "ID", .help = "the client id of the sender"},
     {.name = "--user",
      KEPT_IN(user),
@@ -129,24 +154,18 @@ const struct cli_flag_row cli_flag_table[] = {
      .commands = EXPLAIN,
      .value = "NAME=VALUE",
      .help = "a user property of MQTT 5; can be given again"},
-    {.name = "--retain", .kind = CLI_FLAG_RETAIN, .commands = EXPLAIN, .help = "with the retain flag"},
+    {.name = "--retain", SWITCH(EXPLAIN, explain.retain), .help = "with the retain flag"},
     {.name = "--listener", KEPT_IN(listener), .value = "N", .help = "the listener it connects to, counted from 0 (0)"},
     {.name = "--output", .letter = 'o', KEPT_IN(output), .value = "FORMAT", .help = "text or json (text)"},
     {.name = "--no-secrets",
-     .kind = CLI_FLAG_NO_SECRETS,
-     .commands = CHECK | EXPLAIN,
+     SWITCH(CHECK | EXPLAIN, skips_secrets),
      .help = "do not look up file: and env: references, which may not exist on this machine"},
     {.name = "--kafka-acls",
-     .kind = CLI_FLAG_KAFKA_ACLS,
-     .commands = CHECK,
+     SWITCH(CHECK, prints_acls),
      .help = "print the least permissions in Kafka that the configuration needs, and those of each tenant's applications, as "
              "arguments of kafka-acls.sh"},
-    {.name = "--print-docs",
-     .is_hidden = true,
-     .kind = CLI_FLAG_PRINT_DOCS,
-     .commands = CHECK,
-     .help = "print CONFIGURATION.md"},
-    {.name = "--help", .letter = 'h', .kind = CLI_FLAG_HELP, .commands = BOTH | FANOUT | WRITE, .help = "this text"},
+    {.name = "--print-docs", .is_hidden = true, SWITCH(CHECK, prints_docs), .help = "print CONFIGURATION.md"},
+    {.name = "--help", .letter = 'h', .kind = CLI_FLAG_HELP, .commands = BOTH | FANOUT | WRITE | TALK, .help = "this text"},
 };
 
 const size_t cli_flag_count = ARRAY_LEN(cli_flag_table);

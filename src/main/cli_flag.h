@@ -18,14 +18,10 @@ enum cli_flag_kind {
     CLI_FLAG_SETTING, /* becomes `path=VALUE` */
     CLI_FLAG_SET,     /* is PATH=VALUE itself */
     CLI_FLAG_CONFIG,
-    CLI_FLAG_DEV,
-    CLI_FLAG_NO_SECRETS,
-    CLI_FLAG_KAFKA_ACLS,
-    CLI_FLAG_PRINT_DOCS,
     CLI_FLAG_HELP,
-    CLI_FLAG_TEXT,     /* kept in struct cli_explain, at `offset` */
+    CLI_FLAG_TEXT,     /* kept in struct cli, at `offset`, */
+    CLI_FLAG_SWITCH,   /* as is the bool of one that takes no value */
     CLI_FLAG_PROPERTY, /* can be given again */
-    CLI_FLAG_RETAIN,
     CLI_FLAG_FROM,
 };
 
@@ -38,7 +34,7 @@ struct cli_flag_row {
     const char *value; /* what its value is called; NULL: it takes none */
     const char *path;  /* of CLI_FLAG_SETTING */
     const char *with;  /* another setting that comes with it, or NULL */
-    size_t offset;     /* of CLI_FLAG_TEXT */
+    size_t offset;     /* of CLI_FLAG_TEXT and CLI_FLAG_SWITCH */
     const char *help;
 };
 

@@ -3,6 +3,8 @@
 
 #include "main/check_config.h"
 #include "main/cli.h"
+#include "main/command_send.h"
+#include "main/events.h"
 #include "main/explain.h"
 #include "main/fanout_write.h"
 #include "main/serve.h"
@@ -28,6 +30,8 @@ static int (*const commands[CLI_COMMANDS])(const struct cli *cli) = {
     [CLI_EXPLAIN] = explain_run,
     [CLI_FANOUT] = serve_run,
     [CLI_FANOUT_WRITE] = fanout_write_run,
+    [CLI_COMMAND_SEND] = command_send_run,
+    [CLI_EVENTS] = events_run,
 };
 
 int main(int argc, char **argv)
