@@ -110,11 +110,11 @@ static struct metric outcomes[FANOUT_OUTCOMES] = {
     }
 
 static const char *const fault_names[FANOUT_FAULTS] = {
-    [FANOUT_FAULT_NONE] = "none",       [FANOUT_FAULT_STATUS] = "status",       [FANOUT_FAULT_REPLY] = "reply",
-    [FANOUT_FAULT_NAME] = "name",       [FANOUT_FAULT_CONNECT] = "connect",     [FANOUT_FAULT_CLOSED] = "closed",
-    [FANOUT_FAULT_TIMEOUT] = "timeout", [FANOUT_FAULT_DEADLINE] = "deadline",   [FANOUT_FAULT_PROTOCOL] = "protocol",
-    [FANOUT_FAULT_BREAKER] = "breaker", [FANOUT_FAULT_OVERLOAD] = "overloaded", [FANOUT_FAULT_REQUEST] = "request",
-    [FANOUT_FAULT_KAFKA] = "kafka",     [FANOUT_FAULT_ABANDONED] = "abandoned",
+    [FANOUT_FAULT_NONE] = "none",           [FANOUT_FAULT_STATUS] = "status",     [FANOUT_FAULT_REPLY] = "reply",
+    [FANOUT_FAULT_NAME] = "name",           [FANOUT_FAULT_CONNECT] = "connect",   [FANOUT_FAULT_CLOSED] = "closed",
+    [FANOUT_FAULT_TIMEOUT] = "timeout",     [FANOUT_FAULT_DEADLINE] = "deadline", [FANOUT_FAULT_PROTOCOL] = "protocol",
+    [FANOUT_FAULT_TOO_LARGE] = "too_large", [FANOUT_FAULT_BREAKER] = "breaker",   [FANOUT_FAULT_OVERLOAD] = "overloaded",
+    [FANOUT_FAULT_REQUEST] = "request",     [FANOUT_FAULT_KAFKA] = "kafka",       [FANOUT_FAULT_ABANDONED] = "abandoned",
 };
 
 static struct metric faults[FANOUT_FAULTS] = {
