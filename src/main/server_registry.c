@@ -150,12 +150,24 @@ static err open_store(const struct config *config, const char *name, enum store_
     return store_open(&options, out, ei);
 }
 
+static void on_loaded(struct registry_loader *loader)
+{
+    struct server_registry *r = CONTAINER_OF(loader, struct server_registry, loader);
+
+    LOG_INFO(LOG_REGISTRY, "loaded", F_INT("created", loader->n_created), F_INT("refused", loader->n_refused));
+    if (!r->ready)
+        return;
+    make_all_topics(r);
+    mailbox_post(&r->server->loop.mailbox, r->ready);
+    r->ready = NULL;
+}
+
 static void on_opened(struct mail *m)
 {
     struct server_registry *r = CONTAINER_OF(m, struct server_registry, opened);
 
-    make_all_topics(r);
-    mailbox_post(&r->server->loop.mailbox, r->ready);
+    r->loader = (struct registry_loader){.table = r->table, .home = &r->server->loop.mailbox, .on_done = on_loaded};
+    registry_loader_start(&r->loader, r->server->now->config);
 }
 
 static void open_management(struct server_registry *r, const struct config *config)
@@ -225,6 +237,7 @@ void server_registry_prepare(struct server_registry *r, struct generation *next)
 
 void server_registry_use(struct server_registry *r, const struct generation *next)
 {
+    registry_loader_start(&r->loader, next->config);
     if (r->manage)
         manage_use_users(r->manage, next->config->admin_users, next->config->admin_user_count);
 }
@@ -234,6 +247,7 @@ void server_registry_stop(struct server_registry *r)
     if (!r->server)
         return;
     wheel_stop(&r->look_timer);
+    registry_loader_stop(&r->loader);
     hash_pool_stop(r->pool);
     r->pool = NULL;
 }

@@ -10,6 +10,7 @@
 #include "http/http_route.h"
 #include "loop/wheel.h"
 #include "main/registry_records.h"
+#include "registry/registry_loader.h"
 
 struct generation;
 struct hash_pool;
@@ -30,8 +31,9 @@ struct server_registry {
     struct registry_view *view;
     struct manage *manage; /* NULL: nothing is managed */
     struct registry_records records;
-    struct mail opened, *ready;
-    struct mail changed; /* of the view: somebody may have to leave */
+    struct registry_loader loader;
+    struct mail opened, *ready; /* NULL: it was posted */
+    struct mail changed;        /* of the view: somebody may have to leave */
     struct mail looked;
     struct timer look_timer;
     bool is_looking, has_changed;
