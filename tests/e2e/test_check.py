@@ -27,7 +27,7 @@ def test_a_good_file(check):
 
 
 @pytest.mark.parametrize("old, new, message", [
-    ("mqtt:", "mqtts:", "millrace.yaml:3: "),
+    ("mqtt:", "mqttt:", "millrace.yaml:3: "),
     ("bootstrap:", "botstrap:", "millrace.yaml:1: "),
     ("password", "pasword", "millrace.yaml:7: "),
 ])
