@@ -153,16 +153,18 @@ static void refuse_because(struct http2_stream *st, enum http1_refusal why)
     refuse(st, why, http1_refusal_status(why), http1_refusal_text(why));
 }
 
-/* The rest of a response that has begun waits for the peer: its window, or its reading. */
+/* The rest of a response that has begun waits for the peer: its window, or its reading. Behind its end the rest of the request is of no
+ * use (RFC 9113 section 8.1), but clients that are told so at once lose the response, or wait for a window: for a while it is read
+ * over. */
 void http2_stream_on_sent(struct http2_stream *st, bool is_end)
 {
-    if (is_end) {
-        wheel_stop(&st->timer);
-        if (!st->is_peer_done) /* RFC 9113 section 8.1: the rest of the request is of no use */
-            reset(st, NGHTTP2_NO_ERROR);
-    } else {
+    st->is_sent = is_end;
+    if (!is_end)
         set_timer(st, st->h2->srv->options->output_timeout_ms, HTTP_CONN_OUTPUT_TIMEOUT_MS);
-    }
+    else if (!st->is_peer_done)
+        set_timer(st, 0, HTTP_CONN_LINGER_TIMEOUT_MS);
+    else
+        wheel_stop(&st->timer);
 }
 
 /* ---- requests ---- */
@@ -182,7 +184,7 @@ static void on_timer(struct timer *t)
     case HTTP2_PHASE_HELD: /* the handler's time is the handler's matter */
         break;
     case HTTP2_PHASE_SENDING:
-        reset(st, NGHTTP2_CANCEL);
+        reset(st, st->is_sent ? NGHTTP2_NO_ERROR : NGHTTP2_CANCEL);
         http2_conn_flush(st->h2);
         break;
     }
@@ -223,11 +225,17 @@ uint64_t http2_stream_wanted(const struct http2_stream *st)
     return announced > HTTP2_STREAM_WINDOW ? announced - HTTP2_STREAM_WINDOW : 0;
 }
 
+/* Bytes that were read, and those that were kept back. */
+static void give_window(struct http2_stream *st, size_t n)
+{
+    (void)nghttp2_session_consume_stream(st->h2->session, st->id, st->window_used + n); /* no memory: the output will tell */
+    st->window_used = 0;
+}
+
 void http2_stream_let_on(struct http2_stream *st)
 {
     st->has_room = true;
-    (void)nghttp2_session_consume_stream(st->h2->session, st->id, st->window_used); /* no memory: the output will tell */
-    st->window_used = 0;
+    give_window(st, 0);
     wait_for_body(st);
 }
 
@@ -335,8 +343,8 @@ static err keep_body(struct http2_stream *st, struct str piece)
 
 void http2_stream_on_body(struct http2_stream *st, struct str piece)
 {
-    if (st->phase != HTTP2_PHASE_BODY) { /* answered already: nobody reads it, and nobody need send more */
-        st->window_used += (uint32_t)piece.n;
+    if (st->phase != HTTP2_PHASE_BODY) { /* answered already, or to be reset */
+        give_window(st, piece.n);
         return;
     }
     st->body_bytes += piece.n;
@@ -349,7 +357,7 @@ void http2_stream_on_body(struct http2_stream *st, struct str piece)
         return;
     }
     if (st->has_room)
-        (void)nghttp2_session_consume_stream(st->h2->session, st->id, piece.n); /* as in http2_stream_let_on() */
+        give_window(st, piece.n);
     else
         st->window_used += (uint32_t)piece.n;
     if (!st->has_room && !list_is_linked(&st->waiting) && st->window_used > HTTP2_STREAM_WINDOW / 2)

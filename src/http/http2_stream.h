@@ -31,6 +31,7 @@ struct http2_stream {
     bool has_received; /* x is counted */
     bool has_room;     /* the body was let on */
     bool is_peer_done; /* END_STREAM has come */
+    bool is_sent;      /* the response, as a whole */
     bool is_malformed; /* to be reset at the end of the header block */
     bool is_gone;      /* closed */
 };

@@ -10,7 +10,6 @@
 enum phase { PHASE_IDLE, PHASE_HEAD, PHASE_BODY, PHASE_HELD, PHASE_LINGER, PHASE_HTTP2 };
 
 enum {
-    LINGER_TIMEOUT_MS = 2 * 1000,
     LINGER_BYTES = 256 * 1024,
     PIPELINED_BYTES = 64 * 1024, /* kept while a handler has the request before */
 };
@@ -98,7 +97,7 @@ static void wait_for_body(struct http_conn *c)
 static void shut(struct http_conn *c)
 {
     c->progress = 0;
-    http_conn_set_deadline(c, 0, LINGER_TIMEOUT_MS);
+    http_conn_set_deadline(c, 0, HTTP_CONN_LINGER_TIMEOUT_MS);
     stream_shut_output(&c->stream);
 }
 

@@ -36,6 +36,7 @@ enum {
     HTTP_CONN_BODY_TIMEOUT_MS = 30 * 1000,
     HTTP_CONN_IDLE_TIMEOUT_MS = 75 * 1000, /* longer than the minute in which monitoring asks again */
     HTTP_CONN_OUTPUT_TIMEOUT_MS = 30 * 1000,
+    HTTP_CONN_LINGER_TIMEOUT_MS = 2 * 1000,    /* for a peer that has its response to stop sending */
     HTTP_CONN_BODY_PROGRESS_BYTES = 16 * 1024, /* what must come in each body timeout */
     HTTP_CONN_BODY_RESERVE_BYTES = 64 * 1024,  /* of an announced body, before any of it has come */
     HTTP_CONN_OUTPUT_BYTES = 64 * 1024,        /* of responses that wait for the peer, before no further request is read */
