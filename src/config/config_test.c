@@ -267,6 +267,7 @@ static void what_is_wrong_is_told_with_its_line(void **state)
         {"fanout: {sources: [put, put]}\n", 1, "put is there twice"},
         {"fanout: {sources: put}\nadmin: {listen: 0.0.0.0:8081}\n", 1, "fanout.put_token is missing"},
         {"fanout:\n  stateless: {allow: [a]}\n", 2, "token is missing"},
+        {"fanout:\n  park_delay: 20m\n", 2, "longer than fanout.park_delay_max"},
         {"fanout: {}\nto_mqtt: [{topic: t, mqtt: m}]\n", 0, "kafka.bootstrap is missing"},
         /* YAML */
         {"- a\n", 1, "expected a map of options"},

@@ -323,6 +323,8 @@ static void verify_fanout(struct verifier *v)
         FAIL_AT(v, node_of(v, "fanout", "sources"),
                 "fanout.put_token is missing: anybody who reaches admin.listen (%.*s) could change the configuration",
                 STR_ARG(config->admin_listen.text));
+    if (f->park_delay_ms > f->park_delay_max_ms)
+        FAIL_AT(v, node_of(v, "fanout", "park_delay"), "fanout.park_delay is longer than fanout.park_delay_max");
     if (f->stateless_allow.count && f->stateless_token.n == 0)
         FAIL_AT(v, node_of(v, "fanout", "stateless"), "fanout.stateless.token is missing");
 }

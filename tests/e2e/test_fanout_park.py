@@ -29,11 +29,11 @@ class Switch:
 @pytest.fixture
 def park(fanout, tmp_path):
     """park(subscriber, ..): a sidecar that parks what it cannot deliver to them, and tries again soon; over the same data each time."""
-    def start(*subscribers, settings=(), delay="40ms", **fields):
+    def start(*subscribers, settings=(), delay="40ms", delay_max="200ms", **fields):
         subscriptions = [{"uid": f"s{n}", "subscriber": s.url, "delivery": dict(PARK)} for n, s in enumerate(subscribers)]
         extra = [word for setting in settings for word in ("--set", setting)]
         return fanout(channel(*subscriptions, **fields), arguments=[
-            "--data", tmp_path / "data", "--set", f"fanout.park_delay={delay}", "--set", "fanout.park_delay_max=200ms", *extra])
+            "--data", tmp_path / "data", "--set", f"fanout.park_delay={delay}", "--set", f"fanout.park_delay_max={delay_max}", *extra])
     return start
 
 
@@ -93,7 +93,7 @@ def test_every_event_that_was_accepted_outlives_a_kill(park, subscriber, connect
     """Killed in the middle of parking: whatever was answered with 202 is there afterwards."""
     switch = Switch()
     s = subscriber(switch)
-    sidecar = park(s, delay="10s")
+    sidecar = park(s, delay="1h", delay_max="1h")
     accepted = []
 
     def send(worker):
@@ -111,10 +111,12 @@ def test_every_event_that_was_accepted_outlives_a_kill(park, subscriber, connect
         sidecar.kill()
         for one in running:
             one.result()
-    switch.well()
     before = len(s.requests)
-    sidecar = park(s, delay="10s")
+    sidecar = park(s, delay="1h", delay_max="1h")
     assert parked(sidecar)["events"] >= len(accepted)
+    assert sidecar.stop() == 0
+    switch.well()
+    sidecar = park(s)  # an hour from now is further away than any delay of this one: it is due
     until(lambda: set(accepted) <= {request.header("ce-id") for request in s.requests[before:]}, "all that was accepted")
     none_left(sidecar)
 
@@ -122,7 +124,7 @@ def test_every_event_that_was_accepted_outlives_a_kill(park, subscriber, connect
 def test_a_full_park_is_a_failure_that_the_sender_is_told(park, subscriber):
     switch = Switch()
     s = subscriber(switch)
-    sidecar = park(s, settings=["fanout.park_max_bytes=1MiB"], delay="1h")
+    sidecar = park(s, settings=["fanout.park_max_bytes=1MiB"], delay="1h", delay_max="1h")
     statuses = [sidecar.send(body=b"x" * 200_000).status for _ in range(8)]
     assert statuses == [202] * 5 + [500] * 3
     assert sidecar.metrics().sum("millrace_fanout_park_refused_total", reason="full") == 3

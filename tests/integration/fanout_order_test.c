@@ -174,6 +174,51 @@ static void what_waits_for_its_turn_is_answered_when_the_process_ends(void **sta
     assert_int_equal(count(1), 1);
 }
 
+/* On which plane an event runs, and where it came in; -1 as long as none does. */
+static int running_on(int *out_origin)
+{
+    int home = -1;
+
+    for (unsigned i = 0; i < RIG_WORKERS; i++) {
+        if (!list_is_empty(&rig.fanout->planes[i].jobs))
+            home = (int)i;
+        if (rig.fanout->planes[i].n_jobs)
+            *out_origin = (int)i;
+    }
+    return home;
+}
+
+static void the_limit_of_a_drain_holds_for_what_runs_for_another_worker(void **state)
+{
+    enum { CHANNELS = 64 };
+    static char config[CHANNELS * 100 + 20] = "channels:\n";
+    int home = -1, origin = -1;
+
+    (void)state;
+    for (int i = 0; i < CHANNELS; i++)
+        snprintf(config + strlen(config), sizeof config - strlen(config),
+                 "- {namespace: ns, name: c%d, order: strict, subscriptions: [{uid: a, subscriber: '$1'}]}\n", i);
+    rig_use(config);
+    for (int i = 0; i < CHANNELS && home == origin; i++) { /* its worker is up to a random key */
+        char request[256];
+
+        if (i)
+            assert_int_equal(rig_status(0), 202);
+        silence(1, true);
+        snprintf(request, sizeof request,
+                 "POST /ns/c%d HTTP/1.1\r\nHost: h\r\nce-specversion: 1.0\r\nce-id: 1\r\nce-source: /s\r\nce-type: t\r\n"
+                 "Content-Length: 1\r\n\r\nx",
+                 i);
+        rig_send(0, request);
+        rig_turn_until((home = running_on(&origin)) >= 0 && count(1) == (size_t)i + 1);
+        silence(1, home != origin);
+    }
+    assert_int_not_equal(home, origin);
+    fanout_drain(rig.fanout, 0, 20, &rig.drained, &rig.main.mailbox);
+    assert_int_equal(rig_status(0), 503);
+    rig_turn_until(rig.is_drained);
+}
+
 /* ---- events that come again ---- */
 
 static void only_who_has_not_had_it_gets_an_event_again(void **state)
@@ -280,6 +325,7 @@ int main(void)
         RIG_TEST(a_batch_keeps_its_order),
         RIG_TEST(no_event_waits_longer_than_its_own_time),
         RIG_TEST(what_waits_for_its_turn_is_answered_when_the_process_ends),
+        RIG_TEST(the_limit_of_a_drain_holds_for_what_runs_for_another_worker),
         RIG_TEST(only_who_has_not_had_it_gets_an_event_again),
         RIG_TEST(with_redeliver_all_everybody_gets_it_again),
         RIG_TEST(async_memory_answers_before_anybody_has_the_event),
