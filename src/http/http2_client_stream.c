@@ -131,14 +131,14 @@ static struct str take_line(struct str *rest)
 }
 
 /* The head as http1_encoder.h has written it, whose checks it has passed: request line, Host, then the other fields. */
-static void put_head(struct http2_fields_out *out, struct str head)
+static void put_head(struct http2_fields_out *out, struct str head, bool is_https)
 {
     bool found;
     struct str line = take_line(&head), host = take_line(&head), method = str_take(&line, ' ', &found);
 
     http2_fields_begin(out);
     http2_fields_put(out, STR(":method"), method);
-    http2_fields_put(out, STR(":scheme"), STR("http"));
+    http2_fields_put(out, STR(":scheme"), is_https ? STR("https") : STR("http"));
     http2_fields_put(out, STR(":authority"), str_from_offset(host, STR("Host: ").n));
     http2_fields_put(out, STR(":path"), str_take(&line, ' ', &found));
     while ((line = take_line(&head)).n) {
@@ -153,7 +153,7 @@ static int32_t submit(struct http2_client_stream *st)
     nghttp2_data_provider provider = {.source.ptr = st, .read_callback = read_unsent};
     struct http2_fields_out out;
 
-    put_head(&out, buf_str(&st->call->head));
+    put_head(&out, buf_str(&st->call->head), st->conn->endpoint->is_https);
     if (out.is_bad) {
         end(st, E_LIMIT, HTTP_CLIENT_FAILED_SIZE);
         return -1;

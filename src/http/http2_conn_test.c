@@ -258,6 +258,16 @@ static void a_request_is_what_it_would_be_over_http1(void **state)
     assert_false(t.peer.is_eof);
 }
 
+/* RFC 9113 section 8.2.3 */
+static void a_cookie_in_pieces_is_one(void **state)
+{
+    (void)state;
+    open_peer();
+    fixture_put_headers(&t.peer, 1, true, FIELDS("GET", "/tell/x") "a: 1\ncookie: b=2\nc: 3\ncookie: d=4\ncookie: \n");
+    assert_string_equal(hear(), "HEADERS 1 :status=200 content-length=40\n"
+                                "DATA 1 end GET /tell/x?@h a:1 cookie:b=2; d=4;  c:3\n");
+}
+
 static void requests_may_come_byte_by_byte(void **state)
 {
     char bytes[512];
@@ -940,6 +950,7 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
         TEST(a_connection_begins_with_settings),
         TEST(a_request_is_what_it_would_be_over_http1),
+        TEST(a_cookie_in_pieces_is_one),
         TEST(requests_may_come_byte_by_byte),
         TEST(requests_are_served_at_once_and_answered_as_handlers_like),
         TEST(bodies_are_left_out_where_none_is_allowed),

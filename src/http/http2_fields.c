@@ -25,6 +25,10 @@ void http2_fields_add(struct http2_fields *f, const struct http1_limits *limits,
     }
     *header = (struct http_header){{NULL, name.n}, {NULL, value.n}};
     f->n++;
+    if (str_equal(name, STR("cookie"))) {
+        f->n_cookies++;
+        f->cookie_bytes += (uint32_t)value.n + 2;
+    }
 }
 
 /* The text has stopped moving: names and values lie in it one behind the other. Returns how many pseudo-headers come first. */
@@ -43,6 +47,43 @@ static size_t settle(struct http2_fields *f)
             n_pseudo = i + 1;
     }
     return n_pseudo;
+}
+
+static bool is_cookie(const struct http_header *h)
+{
+    return str_equal(h->name, STR("cookie"));
+}
+
+/* RFC 9113 section 8.2.3: a cookie may come in pieces, which handlers know as one field. Joins them where the first one was; the text
+ * has room for it. Returns how many fields are left behind the pseudo-headers. */
+static size_t join_cookie(struct http2_fields *f, size_t n_pseudo)
+{
+    struct http_header *headers = f->head->headers + n_pseudo, *cookie = NULL;
+    struct buf *text = &f->head->text;
+    char *joined = text->p + text->tail;
+    size_t n = 0, bytes = 0;
+
+    for (size_t i = 0; i < f->n - n_pseudo; i++) {
+        struct str piece = headers[i].value;
+
+        if (!is_cookie(&headers[i])) {
+            headers[n++] = headers[i];
+            continue;
+        }
+        if (cookie) {
+            memcpy(joined + bytes, "; ", 2);
+            bytes += 2;
+        } else {
+            cookie = &headers[n];
+            headers[n++] = headers[i];
+        }
+        if (piece.n)
+            memcpy(joined + bytes, piece.p, piece.n);
+        bytes += piece.n;
+    }
+    cookie->value = (struct str){joined, bytes};
+    buf_commit(text, bytes);
+    return n;
 }
 
 static struct str find_pseudo(const struct http2_fields *f, size_t n_pseudo, struct str name)
@@ -86,9 +127,13 @@ enum http1_refusal http2_fields_read_request(struct http2_fields *f, const struc
                                              struct http_request *request)
 {
     struct http_request *r = request;
-    size_t n_pseudo = settle(f);
-    struct str scheme = find_pseudo(f, n_pseudo, STR(":scheme")), length;
+    struct str scheme, length;
+    size_t n_pseudo;
 
+    if (f->n_cookies > 1 && !buf_reserve(&f->head->text, MEM_PROTO, f->cookie_bytes))
+        f->refusal = HTTP1_REFUSED_MEMORY;
+    n_pseudo = settle(f);
+    scheme = find_pseudo(f, n_pseudo, STR(":scheme"));
     *r = (struct http_request){.is_kept_alive = true};
     r->method_name = find_pseudo(f, n_pseudo, STR(":method"));
     r->method = method_of(r->method_name);
@@ -97,6 +142,8 @@ enum http1_refusal http2_fields_read_request(struct http2_fields *f, const struc
     r->n_headers = f->n - n_pseudo;
     if (f->refusal)
         return f->refusal;
+    if (f->n_cookies > 1)
+        r->n_headers = join_cookie(f, n_pseudo);
     if (str_equal(r->method_name, STR("CONNECT")))
         return HTTP1_REFUSED_METHOD;
     if (r->target.n > limits->max_line_bytes)

@@ -15,7 +15,8 @@ struct http2_fields {
     struct http1_head *head; /* empty before the first field */
     uint32_t n;              /* in head->headers; their pointers are filled in at the end */
     uint32_t list_bytes;     /* RFC 9113 section 6.5.2: what the limit is told in */
-    uint8_t refusal;         /* enum http1_refusal; the rest is read over then */
+    uint32_t n_cookies, cookie_bytes;
+    uint8_t refusal; /* enum http1_refusal; the rest is read over then */
 };
 
 void http2_fields_add(struct http2_fields *f, const struct http1_limits *limits, struct str name, struct str value);
