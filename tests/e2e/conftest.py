@@ -140,10 +140,10 @@ def fanout(tmp_path):
     assert os.access(MILLRACE, os.X_OK), f"{MILLRACE} is not built"
     sidecars = []
 
-    def start(*channels, config=None, arguments=(), wait=True, file="channels.yaml"):
+    def start(*channels, config=None, arguments=(), wait=True, file="channels.yaml", **options):
         folder = tmp_path / f"channels-{len(sidecars)}"
         write(folder, {"channels": list(channels)} if config is None else config, file)
-        sidecars.append(Sidecar(folder, tmp_path, *arguments, name=f"sidecar-{len(sidecars)}"))
+        sidecars.append(Sidecar(folder, tmp_path, *arguments, name=f"sidecar-{len(sidecars)}", **options))
         return sidecars[-1].ready() if wait else sidecars[-1]
 
     yield start

@@ -619,3 +619,21 @@ def test_the_written_configuration_is_checked_first(subscriber, tmp_path):
     done = run_command("fanout", "write-config", "--config-dir", folder, "--from", good)
     assert done.returncode == 0, done.stderr
     assert (folder / "channels.yaml").read_text() == good.read_text()
+
+
+DEFAULT_ADMIN_PORT = 8081
+
+
+def test_the_default_admin_port_may_be_taken_and_one_that_was_asked_for_may_not(fanout, subscriber):
+    s = subscriber()
+    try:
+        taken = socket.create_server(("127.0.0.1", DEFAULT_ADMIN_PORT))
+    except OSError:
+        taken = socket.socket()  # somebody has it already
+    with taken:
+        sidecar = fanout(channel(s.url), admin=None)
+        assert sidecar.admin is None and "level=warn" in sidecar.log()
+        assert sidecar.send().status == 202
+        other = fanout(channel(s.url), admin=f"127.0.0.1:{DEFAULT_ADMIN_PORT}", wait=False)
+        assert other.wait() != 0
+        other.is_killed = True  # it has ended already

@@ -56,9 +56,9 @@ class Sidecar(Sender, Server):
 
     command = "fanout"
 
-    def __init__(self, folder, work, *arguments, name="sidecar"):
+    def __init__(self, folder, work, *arguments, name="sidecar", admin="127.0.0.1:0"):
         self.folder = folder
-        super().__init__(["--config-dir", folder, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
+        super().__init__(["--config-dir", folder, "--listen", "127.0.0.1:0", *(["--admin", admin] if admin else []),
                           "--set", "fanout.grace=0", *arguments], work, name)
 
     def ready(self):
