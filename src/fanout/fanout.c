@@ -103,6 +103,12 @@ void fanout_apply(struct fanout *f, struct fanout_snapshot *next, struct mail *d
         mailbox_post(&f->planes[i].worker->loop.mailbox, &f->planes[i].apply);
 }
 
+void fanout_use_tls(struct fanout *f, struct tls *tls)
+{
+    for (unsigned i = 0; i < f->n_planes; i++)
+        fanout_plane_use_tls(&f->planes[i], tls);
+}
+
 static void shorten(atomic_uint *value, uint32_t to)
 {
     if (to < atomic_load(value))

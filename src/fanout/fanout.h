@@ -12,12 +12,14 @@ struct fanout;
 struct fanout_park;
 struct fanout_park_carrier;
 struct sink;
+struct tls;
 
 struct fanout_settings {
     struct workers *workers;  /* prepared, not started; borrowed for the fan-out's life */
     struct config *config;    /* its `fanout` section; a reference is taken */
     struct sink *sink;        /* of `kafka:` subscribers; NULL: there are none */
     struct fanout_park *park; /* NULL: there is no place for parked events */
+    struct tls *tls;          /* of https subscribers; a reference is taken */
 };
 
 /* Binds the listener; nothing is accepted before fanout_start(). E_*: the reason is in `ei`. Main thread. */
@@ -29,6 +31,9 @@ void fanout_start(struct fanout *f, struct fanout_snapshot *first, struct mail *
 /* A new snapshot for every request that comes from now on (a reference is taken). `done` is posted when all workers have it and may be
  * used again then; one change at a time. */
 void fanout_apply(struct fanout *f, struct fanout_snapshot *next, struct mail *done, struct mailbox *home);
+
+/* New connections to https subscribers have this TLS from now on. A reference is taken. Any thread. */
+void fanout_use_tls(struct fanout *f, struct tls *tls);
 
 /* The orderly end: stop accepting after `grace_ms` (readiness is off before), finish what was taken within `limit_ms`, answer 503 with Retry-After
  * to what is left. `done` is posted when nothing is left. A second call can only shorten both. */

@@ -325,7 +325,7 @@ static const struct {
     {CHANNEL "subscriptions: [{uid: \"a/b\", subscriber: a}]}", 2, "the uid"},
     {CHANNEL "subscriptions: [{subscriber: a, callableDomain: b}]}", 2, "the same as subscriber"},
     {CHANNEL "subscriptions: [{suscriber: a}]}", 2, "did you mean subscriber?"},
-    {CHANNEL "subscriptions: [{subscriber: \"https://a/\"}]}", 2, "https"},
+    {CHANNEL "subscriptions: [{subscriber: \"https://\"}]}", 2, "has no host"},
     {CHANNEL "subscriptions: [{subscriber: \"http://\"}]}", 2, "has no host"},
     {CHANNEL "subscriptions: [{subscriber: \"ftp://a/\"}]}", 2, "ftp://a/"},
     {CHANNEL "subscriptions: [{subscriber: \"kafka:a b\"}]}", 2, "no topic"},

@@ -18,9 +18,11 @@ static const char *const exhausted[] = {"nack", "dead-letter", "park", "drop", N
 struct scheme {
     struct str prefix;
     bool is_h2c;
+    bool is_https;
 };
 
-static const struct scheme schemes[] = {{STR_INIT("http://"), false}, {STR_INIT("h2c://"), true}};
+static const struct scheme schemes[] = {
+    {STR_INIT("http://"), false, false}, {STR_INIT("h2c://"), true, false}, {STR_INIT("https://"), false, true}};
 
 static void read_exhausted(struct fanout_reader *r, const struct tree_node *node, void *to);
 
@@ -125,16 +127,16 @@ static void read_topic(struct fanout_reader *r, const struct tree_node *node, st
     *out = (struct fanout_target){FANOUT_TARGET_KAFKA, .text = copy, .topic = str_from_offset(copy, prefix)};
 }
 
-/* "http://" before what is left, in the arena. */
-static struct str http_of(struct fanout_reader *r, struct str rest)
+/* The scheme before what is left, in the arena. */
+static struct str url_of(struct fanout_reader *r, bool is_https, struct str rest)
 {
-    static const struct str http = STR_INIT("http://");
-    char *p = arena_alloc(r->arena, MEM_CONFIG, http.n + rest.n + 1);
+    struct str scheme = is_https ? STR("https://") : STR("http://");
+    char *p = arena_alloc(r->arena, MEM_CONFIG, scheme.n + rest.n + 1);
 
-    memcpy(p, http.p, http.n);
+    memcpy(p, scheme.p, scheme.n);
     if (rest.n)
-        memcpy(p + http.n, rest.p, rest.n);
-    return (struct str){p, http.n + rest.n};
+        memcpy(p + scheme.n, rest.p, rest.n);
+    return (struct str){p, scheme.n + rest.n};
 }
 
 static bool has_scheme(struct str text, struct str scheme)
@@ -147,18 +149,16 @@ static void read_url(struct fanout_reader *r, const struct tree_node *node, stru
     struct fanout_target target = {.kind = FANOUT_TARGET_HTTP};
     struct errinfo ei = {0};
     struct str rest = text, url;
+    bool is_https = false;
 
-    if (has_scheme(text, STR("https://"))) {
-        fanout_field_fail(r, node, "https:// is not spoken to subscribers yet");
-        return;
-    }
     for (size_t i = 0; i < ARRAY_LEN(schemes); i++) {
         if (!has_scheme(text, schemes[i].prefix))
             continue;
         rest = str_from_offset(text, schemes[i].prefix.n);
         target.is_h2c = schemes[i].is_h2c;
+        is_https = schemes[i].is_https;
     }
-    url = http_of(r, rest);
+    url = url_of(r, is_https, rest);
     if (http_url_parse(url, &target.url, &ei) != E_OK) {
         fanout_field_fail(r, node, "%.*s: %s", STR_ARG(report_excerpt(text)), ei.text);
         return;

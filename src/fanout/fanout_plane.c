@@ -5,6 +5,7 @@
 #include "fanout/fanout_intake.h"
 #include "fanout/fanout_leg.h"
 #include "fanout/fanout_queue.h"
+#include "loop/tls.h"
 
 enum {
     ANSWER_GRACE_MS = 1000,          /* after the limit of a drain, for answers to leave */
@@ -188,6 +189,27 @@ void fanout_plane_close(struct fanout_plane *plane)
     http_server_drain(&plane->server, 0, NULL);
 }
 
+/* ---- TLS ---- */
+
+static void on_other_tls(struct mail *m)
+{
+    struct fanout_plane *plane = CONTAINER_OF(m, struct fanout_plane, other_tls);
+    struct tls *tls = atomic_exchange(&plane->next_tls, NULL);
+
+    http_client_use_tls(&plane->client, tls);
+    tls_unref(tls);
+}
+
+void fanout_plane_use_tls(struct fanout_plane *plane, struct tls *tls)
+{
+    struct tls *before = atomic_exchange(&plane->next_tls, tls_ref(tls));
+
+    if (before)
+        tls_unref(before); /* whose mail is on its way, and takes this one along */
+    else
+        mailbox_post(&plane->worker->loop.mailbox, &plane->other_tls);
+}
+
 /* ---- setting up ---- */
 
 void fanout_plane_init(struct fanout_plane *plane, struct fanout *f, struct worker *w)
@@ -200,6 +222,8 @@ void fanout_plane_init(struct fanout_plane *plane, struct fanout *f, struct work
     plane->start = (struct mail){.on_mail = on_start};
     plane->apply = (struct mail){.on_mail = on_apply};
     plane->drain = (struct mail){.on_mail = on_drain};
+    plane->other_tls = (struct mail){.on_mail = on_other_tls};
+    atomic_init(&plane->next_tls, NULL);
     plane->grace_timer.on_timer = on_grace;
     plane->limit_timer.on_timer = on_limit;
     plane->done_task.run = run_done;
@@ -219,6 +243,7 @@ void fanout_plane_init(struct fanout_plane *plane, struct fanout *f, struct work
     };
     http_server_init(&plane->server, &w->loop, &plane->server_options);
     http_client_init(&plane->client, &w->loop, &f->client_options);
+    http_client_use_tls(&plane->client, f->settings.tls);
 }
 
 void fanout_plane_fini(struct fanout_plane *plane)
@@ -230,6 +255,7 @@ void fanout_plane_fini(struct fanout_plane *plane)
     wheel_stop(&plane->limit_timer);
     http_server_fini(&plane->server);
     http_client_fini(&plane->client);
+    tls_unref(atomic_load(&plane->next_tls));
     fanout_view_unref(plane->view);
     fanout_snapshot_unref(plane->next);
     fanout_job_free_pool(plane);

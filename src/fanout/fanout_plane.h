@@ -35,7 +35,8 @@ struct fanout_plane {
     struct slab legs;
     struct arena scratch; /* of filters */
     uint64_t random;
-    struct mail start, apply, drain;
+    struct mail start, apply, drain, other_tls;
+    _Atomic(struct tls *) next_tls; /* NULL: none is under way here */
     atomic_bool is_drain_posted;
     struct timer grace_timer, limit_timer;
     struct task done_task;
@@ -66,6 +67,9 @@ void fanout_plane_fini(struct fanout_plane *plane);
 
 /* Forgets subscriptions and endpoints of earlier generations, and of channels that requests brought with them, once there are many. */
 void fanout_plane_forget(struct fanout_plane *plane);
+
+/* New connections of the client have this TLS; a reference is taken. Any thread. */
+void fanout_plane_use_tls(struct fanout_plane *plane, struct tls *tls);
 
 /* A job that began here is finished: perhaps the last one that a drain waits for. */
 void fanout_plane_finish_job(struct fanout_plane *plane);

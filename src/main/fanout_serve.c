@@ -13,6 +13,8 @@
 #include "config/option.h"
 #include "main/process.h"
 #include "main/server_fanout.h"
+#include "main/tls_options.h"
+#include "main/tls_watch.h"
 #include "obs/metrics.h"
 
 enum { ADDRESS_BYTES = 80, MAIN_MAILBOX_BYTES = 1 << 20 };
@@ -24,6 +26,10 @@ struct fanout_server {
     struct workers workers;
     struct server_fanout fanout;
     struct admin *admin;
+    const struct cli *cli;
+    const struct config *config;
+    struct generation_tls tls; /* of https subscribers and of the administration port */
+    struct tls_watch tls_watch;
     struct io signals;
     struct mail started, drained;
     enum state state;
@@ -87,6 +93,38 @@ static void drain(struct fanout_server *s)
     server_fanout_drain(&s->fanout, &s->drained);
 }
 
+/* Reads the files of TLS, at the start and again. What holds stays when they are no good. */
+static err make_tls(struct fanout_server *s, struct errinfo *ei)
+{
+    static struct config_errors errors; /* larger than a stack frame should be */
+    struct generation_tls made;
+
+    errors = (struct config_errors){0};
+    if (tls_options_make(s->config, cli_source_name(s->cli), s->tls.tickets, &made, &errors) != E_OK)
+        return errinfo_set(ei, E_INVAL, "%s", errors.items[0].text);
+    generation_free_tls(&s->tls);
+    s->tls = made;
+    return E_OK;
+}
+
+static void renew_tls(struct fanout_server *s)
+{
+    struct errinfo ei = {0};
+
+    if (make_tls(s, &ei) != E_OK) {
+        LOG_ERROR(LOG_CONFIG, "tls.invalid", F_TEXT("why", ei.text));
+        return;
+    }
+    server_fanout_use_tls(&s->fanout, s->tls.client);
+    if (s->admin)
+        admin_use_tls(s->admin, s->tls.admin);
+}
+
+static void on_tls_change(struct tls_watch *tw)
+{
+    renew_tls(CONTAINER_OF(tw, struct fanout_server, tls_watch));
+}
+
 static void on_signal(struct io *io, uint32_t events)
 {
     struct fanout_server *s = CONTAINER_OF(io, struct fanout_server, signals);
@@ -94,10 +132,12 @@ static void on_signal(struct io *io, uint32_t events)
 
     (void)events;
     while (read(io->fd, &info, sizeof info) == (ssize_t)sizeof info) {
-        if (info.ssi_signo == SIGHUP)
+        if (info.ssi_signo == SIGHUP) {
             server_fanout_reload(&s->fanout);
-        else
+            renew_tls(s);
+        } else {
             drain(s);
+        }
     }
 }
 
@@ -122,6 +162,8 @@ static err open_admin(struct fanout_server *s, const struct cli *cli, const stru
         return E_OK;
     probes.routes = server_fanout_routes(&s->fanout, &probes.n_routes);
     e = admin_open(&s->loop, config->admin_listen.text, &probes, &s->admin, ei);
+    if (e == E_OK)
+        admin_use_tls(s->admin, s->tls.admin);
     if (e != E_BUSY || is_given(cli, config, "admin.listen"))
         return e;
     LOG_WARN(LOG_ADMIN, "listen", F_TEXT("why", ei->text));
@@ -130,8 +172,11 @@ static err open_admin(struct fanout_server *s, const struct cli *cli, const stru
 
 static err open_fanout(struct fanout_server *s, const struct cli *cli, struct config *config, struct errinfo *ei)
 {
-    struct server_fanout_settings settings = {
-        .loop = &s->loop, .workers = &s->workers, .config = config, .has_disk = is_given(cli, config, "data_dir")};
+    struct server_fanout_settings settings = {.loop = &s->loop,
+                                              .workers = &s->workers,
+                                              .config = config,
+                                              .has_disk = is_given(cli, config, "data_dir"),
+                                              .tls = s->tls.client};
 
     return server_fanout_open(&s->fanout, &settings, ei);
 }
@@ -140,7 +185,11 @@ static err init(struct fanout_server *s, const struct cli *cli, struct config *c
 {
     err e;
 
-    *s = (struct fanout_server){.signals = {.fd = -1}, .started = {.on_mail = on_started}, .drained = {.on_mail = on_drained}};
+    *s = (struct fanout_server){.signals = {.fd = -1},
+                                .cli = cli,
+                                .config = config,
+                                .started = {.on_mail = on_started},
+                                .drained = {.on_mail = on_drained}};
     process_raise_descriptors();
     (void)mallopt(M_ARENA_MAX, (int)process_worker_count(config)); /* larger, not wrong, without it */
     e = loop_init(&s->loop, MAIN_MAILBOX_BYTES, ei);
@@ -150,6 +199,10 @@ static err init(struct fanout_server *s, const struct cli *cli, struct config *c
     e = process_watch_signals(&s->loop, &s->signals, on_signal, ei);
     if (e == E_OK)
         e = process_init_workers(&s->workers, config, &s->loop, ei);
+    if (e == E_OK)
+        e = make_tls(s, ei);
+    if (e == E_OK)
+        tls_watch_open(&s->tls_watch, &s->loop, config, cli_source_name(cli), on_tls_change);
     if (e == E_OK)
         e = open_fanout(s, cli, config, ei);
     if (e == E_OK)
@@ -171,6 +224,8 @@ static void fini(struct fanout_server *s)
     if (s->workers_run)
         workers_stop(&s->workers);
     server_fanout_free(&s->fanout);
+    tls_watch_close(&s->tls_watch);
+    generation_free_tls(&s->tls);
     workers_fini(&s->workers);
     if (s->signals.fd >= 0)
         close(s->signals.fd);

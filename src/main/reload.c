@@ -162,6 +162,7 @@ static void on_in_use(struct mail *m)
     server_registry_use(&r->s->registry, r->s->now);
     if (r->s->admin)
         admin_use_tls(r->s->admin, r->s->now->tls.admin);
+    server_fanout_use_tls(&r->s->fanout, r->s->now->tls.client);
     tls_watch_use(&r->tls_watch, r->s->now->config, cli_source_name(r->cli));
     note(r, APPLIED);
     if (r->is_wanted)

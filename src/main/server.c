@@ -246,6 +246,7 @@ static err open_fanout(struct server *s, struct errinfo *ei)
         .config = s->now->config,
         .sink = kafka_sink(s->kafka),
         .has_disk = true,
+        .tls = s->now->tls.client,
     };
 
     return s->now->config->fanout.is_enabled ? server_fanout_open(&s->fanout, &settings, ei) : E_OK;

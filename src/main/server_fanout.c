@@ -7,6 +7,7 @@
 #include "fanout/fanout.h"
 #include "fanout/fanout_admin.h"
 #include "fanout/fanout_park_disk.h"
+#include "fanout/fanout_park_metrics.h"
 #include "main/process.h"
 
 /* The first error as one text; all of them are in the log. */
@@ -55,13 +56,14 @@ static err open_park(struct server_fanout *f, const struct server_fanout_setting
         return e;
     if (snprintf(path, sizeof path, "%.*s/fanout-park", STR_ARG(f->config->data_dir)) >= (int)sizeof path)
         return errinfo_set(ei, E_INVAL, "the path of data_dir is too long");
-    fanout_park_disk_register_metrics();
+    fanout_park_metrics_register();
     return fanout_park_disk_open(&park, &f->park, ei);
 }
 
 err server_fanout_open(struct server_fanout *f, const struct server_fanout_settings *settings, struct errinfo *ei)
 {
-    struct fanout_settings plane = {.workers = settings->workers, .config = settings->config, .sink = settings->sink};
+    struct fanout_settings plane = {
+        .workers = settings->workers, .config = settings->config, .sink = settings->sink, .tls = settings->tls};
     err e;
 
     *f = (struct server_fanout){.home = &settings->loop->mailbox, .config = config_ref(settings->config)};
@@ -97,6 +99,12 @@ void server_fanout_follow(struct server_fanout *f)
     fanout_control_begin(f->control, apply, f->plane);
     if (f->park)
         fanout_park_disk_start(f->park, fanout_carrier(f->plane));
+}
+
+void server_fanout_use_tls(struct server_fanout *f, struct tls *tls)
+{
+    if (f->plane)
+        fanout_use_tls(f->plane, tls);
 }
 
 void server_fanout_reload(struct server_fanout *f)

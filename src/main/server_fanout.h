@@ -11,6 +11,7 @@ struct fanout;
 struct fanout_admin;
 struct fanout_park_disk;
 struct sink;
+struct tls;
 
 /* All-zero is absent. */
 struct server_fanout {
@@ -29,6 +30,7 @@ struct server_fanout_settings {
     struct config *config;   /* a reference is taken */
     struct sink *sink;       /* of `kafka:` subscribers; NULL: there is none */
     bool has_disk;           /* data_dir may be used */
+    struct tls *tls;         /* of https subscribers; a reference is taken */
 };
 
 /* Reads the first configuration and binds the listener. E_*: the reason, with file and line, is in `ei`; server_fanout_free() is due
@@ -43,6 +45,9 @@ void server_fanout_start(struct server_fanout *f, struct mail *done);
 
 /* After that: changes of the configuration are followed. */
 void server_fanout_follow(struct server_fanout *f);
+
+/* New connections to https subscribers have this TLS. A no-op when it is absent. */
+void server_fanout_use_tls(struct server_fanout *f, struct tls *tls);
 
 /* SIGHUP. A no-op when it is absent. */
 void server_fanout_reload(struct server_fanout *f);

@@ -1,5 +1,6 @@
 """TLS for devices (docs/OPERATIONS.md): what is agreed on, who is let in, what a reload does, and that nobody can hold up others.
 Python's ssl, openssl, curl, mosquitto and paho at the other end; Kafka is the embedded one, which TLS does not matter to."""
+import itertools
 import shutil
 import signal
 import socket
@@ -48,12 +49,15 @@ def party(tmp_path_factory):
 
 
 @pytest.fixture
-def secure(serve, make_config, party, tenant):
+def secure(serve, make_config, party, tenant, tmp_path):
     """secure(tls, ...): a server with one mqtts listener, after the plain one."""
+    numbers = itertools.count(1)
+
     def start(tls=None, listeners=(), **top):
         mqtts = {"mqtts": "127.0.0.1:0", "tenant": tenant, "anonymous": True, "tls": tls or party.tls()}
         config = make_config("", kafka={"embedded": True}, **top)
         config["kafka"].pop("bootstrap")
+        config["data_dir"] = str(tmp_path / f"data-{next(numbers)}")
         config["listeners"] += [mqtts, *listeners]
         server = serve(config)
         server.mqtts = server.mqtt_all[1]
@@ -483,6 +487,20 @@ def test_a_mapper_is_asked_over_tls_if_it_can_be_trusted(secure, party, tenant):
             assert (failed > 0) == (reason != 0)
     finally:
         mapper.close()
+
+
+def test_a_subscriber_is_reached_over_tls_if_it_can_be_trusted(fanout, subscriber, party):
+    at = subscriber()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(str(party.cert), str(party.key))
+    at.server.socket = context.wrap_socket(at.server.socket, server_side=True)
+    channel = {"namespace": "default", "name": "c1",
+               "subscriptions": [{"subscriber": at.url.replace("http:", "https:"), "delivery": {"retry": 0}}]}
+    trusting, wary = (fanout(channel, arguments=["--set", f"https_client.ca={ca.cert}"]) for ca in (party.ca, party.stranger))
+    assert trusting.send().status == 202
+    assert len(at.requests) == 1
+    assert wary.send().status == 500
+    assert len(at.requests) == 1
 
 
 def test_a_file_that_is_missing_at_the_start_is_named(serve, make_config, party):
