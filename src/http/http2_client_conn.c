@@ -8,7 +8,7 @@ enum {
     CONNECT_TIMEOUT_MS = 5000,
     IDLE_TIMEOUT_MS = 20000,
     OUTPUT_BYTES = 256 * 1024, /* in the stream's output; what does not fit waits where it is */
-    STREAMS_MAX = 256,         /* whatever the server would allow */
+    STREAMS_MAX = 100,         /* whatever the server would allow, and before it has said so */
     CONN_WINDOW = 1 << 20,
 };
 

@@ -473,6 +473,9 @@ static void more_streams_than_told_are_refused(void **state)
     hear();
     get(23, "/tell/x");
     assert_non_null(strstr(hear(), "HEADERS 23 :status=200 "));
+    fixture_put_data(&t.peer, 21, true, STR("on its way")); /* of the one that was refused */
+    assert_string_equal(hear(), "");
+    assert_false(t.peer.is_eof);
     fixture_put_frame(&t.peer, NGHTTP2_SETTINGS, NGHTTP2_FLAG_ACK, 0, (struct str){0});
     get(25, "/hold");
     get(27, "/hold"); /* it does know */

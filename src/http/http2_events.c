@@ -102,9 +102,12 @@ static enum http_reset_reason reset_reason(uint32_t error_code)
     }
 }
 
-/* A stream that the peer makes us reset costs as much as one that it resets. */
-static void on_reset_sent(struct http2_conn *h2, uint32_t error_code)
+/* A stream that the peer makes us reset costs as much as one that it resets. One that was refused has never been open: what follows
+ * its head may be on its way. */
+static void on_reset_sent(struct http2_conn *h2, int32_t id, uint32_t error_code)
 {
+    if (!nghttp2_session_find_stream(h2->session, id))
+        http2_past_add(&h2->past, id, false);
     if (error_code == NGHTTP2_NO_ERROR)
         return;
     metric_add(&h2->srv->options->metrics->reset[reset_reason(error_code)], 1);
@@ -119,7 +122,7 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
 
     (void)session;
     if (frame->hd.type == NGHTTP2_RST_STREAM)
-        on_reset_sent(h2, frame->rst_stream.error_code);
+        on_reset_sent(h2, frame->hd.stream_id, frame->rst_stream.error_code);
     else if (frame->hd.type == NGHTTP2_GOAWAY && frame->goaway.error_code != NGHTTP2_NO_ERROR)
         h2->end_reason = frame->goaway.error_code == NGHTTP2_ENHANCE_YOUR_CALM ? HTTP_CLOSED_FLOOD : HTTP_CLOSED_PROTOCOL;
     if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA)
