@@ -60,6 +60,3 @@ void fanout_park_disk_close(struct fanout_park_disk *disk);
 /* Appends what is parked as JSON: numbers, and the oldest events, at most `max` of them. Any thread; blocks as reading the
  * disk does. E_IO; E_NOMEM. */
 MUST_USE err fanout_park_disk_list(struct fanout_park_disk *disk, size_t max, struct buf *out);
-
-/* Registers its metrics. Once, before threads start; a no-op when done. */
-void fanout_park_disk_register_metrics(void);

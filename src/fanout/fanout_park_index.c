@@ -4,7 +4,7 @@
 
 enum {
     NUMBER_BYTES = 8,
-    DUE_BYTES = 2 * NUMBER_BYTES,
+    DUE_BYTES = 3 * NUMBER_BYTES,
     ATTEMPTS_BYTES = 4,
     STATE_BYTES = NUMBER_BYTES + ATTEMPTS_BYTES + NUMBER_BYTES,
     /* The file is larger than what lies in it: whole pages, space that a reader still holds, the trees. */
@@ -38,10 +38,11 @@ static struct str number_key(struct key *key, uint64_t number)
     return (struct str){key->bytes, NUMBER_BYTES};
 }
 
-static struct str due_key(struct key *key, uint64_t due_ms, uint64_t number)
+static struct str due_key(struct key *key, uint64_t number, const struct fanout_park_state *state)
 {
-    put_number(key->bytes, due_ms, NUMBER_BYTES);
-    put_number(key->bytes + NUMBER_BYTES, number, NUMBER_BYTES);
+    put_number(key->bytes, state->lane, NUMBER_BYTES);
+    put_number(key->bytes + NUMBER_BYTES, state->due_ms, NUMBER_BYTES);
+    put_number(key->bytes + 2 * NUMBER_BYTES, number, NUMBER_BYTES);
     return (struct str){key->bytes, DUE_BYTES};
 }
 
@@ -126,7 +127,7 @@ static err put_state(struct fanout_park_change *change, uint64_t number, const s
     put_number(value + NUMBER_BYTES, state->attempts, ATTEMPTS_BYTES);
     put_number(value + NUMBER_BYTES + ATTEMPTS_BYTES, state->lane, NUMBER_BYTES);
     e = store_put(&change->txn, change->index->states, number_key(&key, number), (struct str){value, sizeof value});
-    return e == E_OK ? store_put(&change->txn, change->index->due, due_key(&key, state->due_ms, number), STR("")) : e;
+    return e == E_OK ? store_put(&change->txn, change->index->due, due_key(&key, number, state), STR("")) : e;
 }
 
 static err get_state(struct store_txn *txn, struct fanout_park_index *index, uint64_t number,
@@ -180,7 +181,7 @@ err fanout_park_index_remove(struct fanout_park_change *change, uint64_t number)
     e = store_remove(&change->txn, index->events, number_key(&key, number));
     if (e == E_OK)
         e = store_remove(&change->txn, index->states, number_key(&key, number));
-    return e == E_OK ? store_remove(&change->txn, index->due, due_key(&key, state.due_ms, number)) : e;
+    return e == E_OK ? store_remove(&change->txn, index->due, due_key(&key, number, &state)) : e;
 }
 
 err fanout_park_index_postpone(struct fanout_park_change *change, uint64_t number, uint64_t due_ms)
@@ -191,7 +192,7 @@ err fanout_park_index_postpone(struct fanout_park_change *change, uint64_t numbe
 
     if (e != E_OK)
         return e == E_NOTFOUND ? E_OK : e;
-    e = store_remove(&change->txn, change->index->due, due_key(&key, state.due_ms, number));
+    e = store_remove(&change->txn, change->index->due, due_key(&key, number, &state));
     if (e != E_OK)
         return e;
     state.due_ms = due_ms;
@@ -214,26 +215,39 @@ err fanout_park_index_commit(struct fanout_park_change *change, struct errinfo *
 
 /* ---- reading ---- */
 
-err fanout_park_index_walk(struct fanout_park_index *index, struct store_txn *reader, bool is_by_due,
+err fanout_park_index_walk(struct fanout_park_index *index, struct store_txn *reader, bool is_by_lane,
                            struct fanout_park_walk *walk)
 {
-    *walk = (struct fanout_park_walk){.index = index, .reader = reader, .is_by_due = is_by_due};
-    return store_cursor_open(reader, is_by_due ? index->due : index->states, &walk->cursor);
+    *walk = (struct fanout_park_walk){.index = index, .reader = reader, .is_by_lane = is_by_lane};
+    return store_cursor_open(reader, is_by_lane ? index->due : index->states, &walk->cursor);
+}
+
+/* What the cursor has come to; the number is the last part of either key. */
+static err take(struct fanout_park_walk *walk, err e)
+{
+    const struct str *key = &walk->cursor.key;
+
+    walk->is_begun = true;
+    if (e != E_OK)
+        return e;
+    if (key->n != (walk->is_by_lane ? DUE_BYTES : NUMBER_BYTES))
+        return E_PROTO;
+    walk->number = get_number(key->p + key->n - NUMBER_BYTES, NUMBER_BYTES);
+    return get_state(walk->reader, walk->index, walk->number, &walk->state);
 }
 
 err fanout_park_index_next(struct fanout_park_walk *walk)
 {
     struct store_cursor *c = &walk->cursor;
-    size_t n = walk->is_by_due ? DUE_BYTES : NUMBER_BYTES;
-    err e = walk->is_begun ? store_cursor_next(c) : store_cursor_seek(c, (struct str){0});
 
-    walk->is_begun = true;
-    if (e != E_OK)
-        return e;
-    if (c->key.n != n)
-        return E_PROTO;
-    walk->number = get_number(c->key.p + n - NUMBER_BYTES, NUMBER_BYTES);
-    return get_state(walk->reader, walk->index, walk->number, &walk->state);
+    return take(walk, walk->is_begun ? store_cursor_next(c) : store_cursor_seek(c, (struct str){0}));
+}
+
+err fanout_park_index_seek(struct fanout_park_walk *walk, uint64_t lane)
+{
+    struct key key;
+
+    return take(walk, store_cursor_seek(&walk->cursor, number_key(&key, lane)));
 }
 
 err fanout_park_index_read(struct fanout_park_walk *walk, struct str *out_record)

@@ -10,7 +10,7 @@ struct fanout_park_index {
     struct store *store;
     struct store_db events; /* number -> record */
     struct store_db states; /* number -> due, attempts, lane */
-    struct store_db due;    /* due, number -> nothing */
+    struct store_db due;    /* lane, due, number -> nothing */
     uint64_t next_number;
     uint64_t n, bytes; /* events, and their records' sizes */
     uint64_t max_bytes;
@@ -50,22 +50,25 @@ MUST_USE err fanout_park_index_postpone(struct fanout_park_change *change, uint6
 /* Ends: all of it is on the disk, or nothing happened (E_LIMIT: the file is full; E_IO, E_PROTO; `ei` may be NULL). */
 MUST_USE err fanout_park_index_commit(struct fanout_park_change *change, struct errinfo *ei);
 
-/* The events in the order in which they are due, or by number, for a reader (store_reader_open()). The views are good until the
- * reader is renewed, rests or is closed. */
+/* The events of each lane in the order in which they are due, lane after lane, or all by number, for a reader (store_reader_open()). The
+ * views are good until the reader is renewed, rests or is closed. */
 struct fanout_park_walk {
     struct fanout_park_index *index;
     struct store_txn *reader;
     struct store_cursor cursor;
-    bool is_by_due, is_begun;
+    bool is_by_lane, is_begun;
     uint64_t number;
     struct fanout_park_state state;
 };
 
-MUST_USE err fanout_park_index_walk(struct fanout_park_index *index, struct store_txn *reader, bool is_by_due,
+MUST_USE err fanout_park_index_walk(struct fanout_park_index *index, struct store_txn *reader, bool is_by_lane,
                                     struct fanout_park_walk *walk);
 
 /* The next one: its number and state. E_NOTFOUND: there is none. */
 MUST_USE err fanout_park_index_next(struct fanout_park_walk *walk);
+
+/* By lane: the first one of this lane, or else of the next lane that has any. E_NOTFOUND: none has. */
+MUST_USE err fanout_park_index_seek(struct fanout_park_walk *walk, uint64_t lane);
 
 /* The record of the one the walk is at. */
 MUST_USE err fanout_park_index_read(struct fanout_park_walk *walk, struct str *out_record);
