@@ -101,6 +101,8 @@ static struct carrier {
     err answers[64]; /* of the attempts, in their order */
     unsigned n_attempts, n_flying, most_flying;
     bool is_holding;
+    const char *dead; /* the uid of a subscription whose attempts all fail */
+    unsigned n_dead;
     struct fanout_park_attempt *held[64];
     char data[64], uid[8], lines[32];
 } carrier;
@@ -122,6 +124,10 @@ static void on_attempt(struct mail *m)
     carrier.held[carrier.n_attempts++ % ARRAY_LEN(carrier.held)] = attempt;
     if (carrier.is_holding)
         return;
+    if (carrier.dead && strcmp(carrier.uid, carrier.dead) == 0) {
+        attempt->result = E_IO;
+        carrier.n_dead++;
+    }
     carrier.n_flying--;
     fanout_park_disk_answer(attempt);
 }
@@ -146,13 +152,19 @@ static void wait_for_attempts(unsigned n)
 
 /* ---- set up ---- */
 
-static void open_disk(uint64_t max_bytes)
+static void open_disk_with(uint64_t max_bytes, uint32_t delay_ms, uint32_t delay_max_ms)
 {
-    const struct fanout_park_settings settings = {.path = f.path, .max_bytes = max_bytes, .delay_ms = 2, .delay_max_ms = 20};
+    const struct fanout_park_settings settings = {
+        .path = f.path, .max_bytes = max_bytes, .delay_ms = delay_ms, .delay_max_ms = delay_max_ms};
     struct errinfo ei = {0};
 
     if (fanout_park_disk_open(&settings, &f.disk, &ei) != E_OK)
         fail_msg("%s", ei.text);
+}
+
+static void open_disk(uint64_t max_bytes)
+{
+    open_disk_with(max_bytes, 2, 20);
 }
 
 /* How many are parked, from the disk itself. */
@@ -264,6 +276,58 @@ static void a_slow_subscription_leaves_the_others_their_share(void **state)
     carrier.n_flying = 0;
     wait_for_attempts(ARRAY_LEN(parcels));
     assert_int_equal(count_parked(), 0);
+}
+
+static void park_many(const char *uid, size_t n)
+{
+    static struct fanout_parcel parcels[500];
+    struct cloudevent event = event_of(STR("d"));
+    unsigned before = f.n_answered;
+
+    assert_true(n <= ARRAY_LEN(parcels));
+    for (size_t i = 0; i < n; i++)
+        put(&parcels[i], &event, uid);
+    wait_for(before + (unsigned)n);
+}
+
+static void a_subscription_that_is_down_rests_however_much_waits_for_it(void **state)
+{
+    (void)state;
+    park_many("down", 500);
+    park_many("well", 20);
+    fanout_park_disk_close(f.disk);
+    open_disk_with(1 << 20, 3600 * 1000, 3600 * 1000); /* whatever fails rests for long */
+    carrier.dead = "down";
+    fanout_park_disk_start(f.disk, &carrier.port);
+    while (carrier.n_attempts - carrier.n_dead < 20 || carrier.n_dead < 4)
+        wait_for_attempts(carrier.n_attempts + 1);
+    assert_in_range(carrier.n_dead, 4, 7); /* four in a row, and those that were under way with the fourth */
+    assert_int_equal(count_parked(), 500);
+}
+
+static void a_subscription_that_is_well_again_gets_all_that_waits_for_it(void **state)
+{
+    (void)state;
+    park_many("down", 200);
+    carrier.dead = "down";
+    fanout_park_disk_start(f.disk, &carrier.port);
+    while (carrier.n_dead < 10)
+        wait_for_attempts(carrier.n_attempts + 1);
+    carrier.dead = NULL;
+    wait_for_attempts(carrier.n_attempts + 200);
+    assert_int_equal(count_parked(), 0);
+}
+
+static void a_folder_belongs_to_one_park(void **state)
+{
+    const struct fanout_park_settings settings = {.path = f.path, .max_bytes = 1 << 20, .delay_ms = 1, .delay_max_ms = 1};
+    struct fanout_park_disk *second = NULL;
+    struct errinfo ei = {0};
+
+    (void)state;
+    assert_int_equal(fanout_park_disk_open(&settings, &second, &ei), E_BUSY);
+    assert_null(second);
+    assert_non_null(strstr(ei.text, f.path));
 }
 
 static void what_is_under_way_at_the_end_stays_parked(void **state)
@@ -395,6 +459,9 @@ int main(void)
         TEST(an_attempt_in_vain_is_made_again_until_it_is_well),
         TEST(a_full_park_takes_nothing_more_until_there_is_room),
         TEST(a_slow_subscription_leaves_the_others_their_share),
+        TEST(a_subscription_that_is_down_rests_however_much_waits_for_it),
+        TEST(a_subscription_that_is_well_again_gets_all_that_waits_for_it),
+        TEST(a_folder_belongs_to_one_park),
         TEST(what_is_under_way_at_the_end_stays_parked),
         TEST(what_the_carrier_does_not_try_costs_no_attempt),
         TEST(the_list_says_what_is_parked_and_why),
