@@ -408,6 +408,7 @@ static err check_user(struct manage_call *c)
     auth = manage_auth_check(options->users, options->user_count, &c->x->request, c->operation->is_write, str_from(c->tenant),
                              &user);
     (void)snprintf(c->user, sizeof c->user, "%s", user ? user->id.p : "anonymous"); /* a longer name is cut */
+    c->may_write = !user || user->role == CONFIG_ROLE_WRITE;
     switch (auth) {
     case MANAGE_AUTH_OK:
         return E_OK;
@@ -483,7 +484,7 @@ struct manage *manage_new(const struct manage_options *options)
             .pattern = m->patterns[i],
             .handler = begin,
             .context = &m->endpoints[i],
-            .max_body_bytes = op->body == MANAGE_BODY_LINES ? 0 : DOCUMENT_MAX_BYTES,
+            .max_body_bytes = op->body == MANAGE_BODY_LINES ? MANAGE_MAX_LINES_BYTES : DOCUMENT_MAX_BYTES,
         };
     }
     m->openapi = manage_openapi_write();

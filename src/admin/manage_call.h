@@ -11,7 +11,12 @@
 #include "registry/uuid.h"
 #include "table/table.h"
 
-enum { MANAGE_TAG_BYTES = REGISTRY_VERSION_MAX_BYTES + 3, MANAGE_MAX_OPERATIONS = 32, MANAGE_USER_BYTES = 128 };
+enum {
+    MANAGE_TAG_BYTES = REGISTRY_VERSION_MAX_BYTES + 3,
+    MANAGE_MAX_OPERATIONS = 32,
+    MANAGE_USER_BYTES = 128,
+    MANAGE_MAX_LINES_BYTES = 4 << 20
+};
 
 struct manage_call;
 
@@ -69,6 +74,7 @@ struct manage_call {
     struct http_exchange *x;
     const struct manage_operation *operation;
     char user[MANAGE_USER_BYTES + 1]; /* who calls */
+    bool may_write;
     char tenant[SCHEMA_MAX_ID_BYTES + 1], device[SCHEMA_MAX_ID_BYTES + 1];
     char if_match[REGISTRY_VERSION_MAX_BYTES + 1], at[MOMENT_BYTES], version[UUID_BYTES];
     struct registry_request request;
@@ -79,7 +85,6 @@ struct manage_call {
     struct hash_job job;
     struct registry_search search;
     struct task task;
-    struct manage_import *import;
 };
 
 /* Ends a call: answers and frees it. */

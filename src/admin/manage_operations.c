@@ -50,6 +50,11 @@ const struct manage_operation manage_operations[] = {
      "Puts other credentials in the place of a device's.", true, MANAGE_BODY_CREDENTIALS, MANAGE_IF_MATCH, 204,
      FAILURES(404, 409, 412, 413, 415), manage_write_run, REGISTRY_CREDENTIALS_UPDATE},
 
+    {HTTP_METHOD_POST, "/v1/import/{tenantId}", "importDevices", "bulk", "Registers many devices.", true, MANAGE_BODY_LINES, 0,
+     200, FAILURES(404, 413), manage_import_run, REGISTRY_OPS},
+    {HTTP_METHOD_GET, "/v1/export/{tenantId}", "exportDevices", "bulk", "Shows many devices.", false, MANAGE_BODY_NONE,
+     MANAGE_CHUNK, 200, FAILURES(404), manage_export_run, REGISTRY_OPS},
+
     {HTTP_METHOD_GET, "/v1/openapi.json", "getOpenAPI", "description", "This document.", false, MANAGE_BODY_NONE, MANAGE_OPEN,
      200, FAILURES(404), manage_openapi_run, REGISTRY_OPS},
 };

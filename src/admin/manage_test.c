@@ -298,6 +298,42 @@ static void users_may_do_what_their_role_says(void **state)
     assert_string_equal(t.last_change, "device-create t1 d1 by one");
 }
 
+static void many_devices_come_and_go_as_lines(void **state)
+{
+    static char copy[1 << 16];
+
+    (void)state;
+    ASK(404, "POST", "/v1/import/t1", "{\"id\":\"d1\"}");
+    ASK(201, "POST", "/v1/tenants/t1", "");
+    ASK(200, "POST", "/v1/import/t1",
+        "{\"id\":\"d1\",\"device\":{\"via\":\"g\"},\"credentials\":[{\"type\":\"hashed-password\",\"auth-id\":\"a1\","
+        "\"secrets\":[{\"pwd-plain\":\"x\"}]}]}\r\n"
+        "\n"
+        "{\"id\":\"d2\",\"credentials\":[{\"type\":\"psk\",\"auth-id\":\"a2\",\"secrets\":[{\"id\":\"own\",\"key\":\"AAAA\"}]}]"
+        "}\n"
+        "nonsense\n{\"id\":\"d 3\"}\n{\"id\":\"d3\",\"x\":1}\n{\"id\":\"d3\",\"device\":{\"enabled\":1}}\n"
+        "{\"id\":\"d3\",\"credentials\":[{\"type\":\"psk\",\"auth-id\":\"a2\",\"secrets\":[{\"key\":\"AAAA\"}]}]}");
+    assert_true(has("\"existing\":0") && has("\"failed\":5"));
+    assert_true(has("\"created\":2"));
+    assert_true(has("\"line\":8,\"status\":409") && has("\"line\":7,\"status\":400") && has("\"field\":\"/enabled\""));
+    ASK(200, "POST", "/v1/import/t1", "{\"id\":\"d1\"}");
+    assert_true(has("\"existing\":1") && has("\"created\":0"));
+    ASK(200, "GET", "/v1/export/t1?limit=1", "");
+    assert_true(has("\r\nMillrace-Next: d1\r\n") && has("\"id\":\"d1\"") && !has("d2") && !has("$2a$"));
+    ASK(200, "GET", "/v1/export/t1?after=d1", "");
+    assert_true(!has("Millrace-Next") && has("\"id\":\"d2\"") && !has("AAAA"));
+    ASK(200, "GET", "/v1/export/t1?secrets=true", "");
+    assert_true(has("AAAA") && has("$2a$"));
+    strcpy(copy, body());
+    ASK(204, "DELETE", "/v1/devices/t1", "");
+    ASK(200, "POST", "/v1/import/t1", copy);
+    assert_true(has("\"created\":2") && has("\"failed\":0"));
+    ASK(200, "GET", "/v1/export/t1?secrets=true", "");
+    assert_string_equal(body(), copy);
+    ASK(400, "GET", "/v1/export/t1?limit=0", "");
+    ASK(404, "GET", "/v1/export/t9", "");
+}
+
 static void the_description_has_every_operation(void **state)
 {
     json_t *document, *paths;
@@ -323,6 +359,7 @@ int main(void)
         TEST(a_large_body_is_refused),
         TEST(what_the_table_cannot_do_is_told),
         TEST(users_may_do_what_their_role_says),
+        TEST(many_devices_come_and_go_as_lines),
         TEST(the_description_has_every_operation),
     };
 

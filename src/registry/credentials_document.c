@@ -557,6 +557,18 @@ err credentials_document_merge(json_t *credentials, const json_t *stored, struct
     return E_OK;
 }
 
+void credentials_document_adopt(json_t *credentials)
+{
+    for (size_t i = 0; i < json_array_size(credentials); i++) {
+        json_t *entry = json_array_get(credentials, i), *secrets = json_object_get(entry, "secrets");
+        bool is_x509 = str_equal(document_get_text(entry, "type"), STR("x509-cert")); /* which have nothing to bring */
+
+        for (size_t k = 0; k < json_array_size(secrets); k++)
+            if (is_x509 || has_material(json_array_get(secrets, k)))
+                document_set(json_array_get(secrets, k), new_mark, json_true());
+    }
+}
+
 void credentials_document_conceal(json_t *credentials)
 {
     for (size_t i = 0; i < json_array_size(credentials); i++) {

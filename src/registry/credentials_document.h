@@ -40,6 +40,9 @@ MUST_USE err credentials_document_hash(json_t *credentials, unsigned cost, struc
  * secrets away. E_INVAL: 400, an id that is not there. */
 MUST_USE err credentials_document_merge(json_t *credentials, const json_t *stored, struct document_fault *fault);
 
+/* Of normalised credentials that come whole, as from an export: secrets that bring something keep their ids as new ones. */
+void credentials_document_adopt(json_t *credentials);
+
 /* Removes what is never shown. */
 void credentials_document_conceal(json_t *credentials);
 
