@@ -1,9 +1,10 @@
 #include "base/log.h"
 
 atomic_int log_levels[LOG_SUBS] = {
-    [LOG_MAIN] = LOG_LEVEL_INFO,  [LOG_LOOP] = LOG_LEVEL_INFO,     [LOG_CONFIG] = LOG_LEVEL_INFO, [LOG_HTTP] = LOG_LEVEL_INFO,
-    [LOG_KAFKA] = LOG_LEVEL_INFO, [LOG_REGISTRY] = LOG_LEVEL_INFO, [LOG_BROKER] = LOG_LEVEL_INFO, [LOG_MQTT] = LOG_LEVEL_INFO,
-    [LOG_ADMIN] = LOG_LEVEL_INFO, [LOG_TABLE] = LOG_LEVEL_INFO,
+    [LOG_MAIN] = LOG_LEVEL_INFO,   [LOG_LOOP] = LOG_LEVEL_INFO,    [LOG_CONFIG] = LOG_LEVEL_INFO,
+    [LOG_HTTP] = LOG_LEVEL_INFO,   [LOG_KAFKA] = LOG_LEVEL_INFO,   [LOG_REGISTRY] = LOG_LEVEL_INFO,
+    [LOG_BROKER] = LOG_LEVEL_INFO, [LOG_MQTT] = LOG_LEVEL_INFO,    [LOG_ADMIN] = LOG_LEVEL_INFO,
+    [LOG_TABLE] = LOG_LEVEL_INFO,  [LOG_COMMAND] = LOG_LEVEL_INFO, [LOG_FANOUT] = LOG_LEVEL_INFO,
 };
 
 static log_sink sink;
@@ -11,7 +12,7 @@ static log_sink sink;
 static const char *const sub_names[LOG_SUBS] = {
     [LOG_MAIN] = "main",   [LOG_LOOP] = "loop",         [LOG_CONFIG] = "config",   [LOG_HTTP] = "http",
     [LOG_KAFKA] = "kafka", [LOG_REGISTRY] = "registry", [LOG_BROKER] = "broker",   [LOG_MQTT] = "mqtt",
-    [LOG_ADMIN] = "admin", [LOG_TABLE] = "table",       [LOG_COMMAND] = "command",
+    [LOG_ADMIN] = "admin", [LOG_TABLE] = "table",       [LOG_COMMAND] = "command", [LOG_FANOUT] = "fanout",
 };
 
 static const char *const level_names[] = {

@@ -28,6 +28,7 @@ enum log_sub {
     LOG_ADMIN,
     LOG_TABLE,
     LOG_COMMAND,
+    LOG_FANOUT,
     LOG_SUBS
 };
 

@@ -708,7 +708,7 @@ const struct option option_table[] = {
      IN_CONFIG(log_level_names),
      .help =
          "The level of single parts of the program, where it differs from log.level, by their names: main, loop, config, http, "
-         "kafka, registry, broker, mqtt, admin, table."},
+         "kafka, registry, broker, mqtt, admin, table, command, fanout."},
 
     LIMIT_OPTIONS(IN_CONFIG, RANGE),
 };

@@ -20,7 +20,7 @@ static void report(struct fanout_leg *leg, bool has_failed)
     if (!fanout_breaker_report(&endpoint->breaker, leg->is_probe, has_failed, now_of(leg)))
         return;
     fanout_metrics_add(FANOUT_BREAKERS_OPENED, 1);
-    LOG_WARN(LOG_HTTP, "fanout.breaker.open", F_STR("endpoint", ((struct str){endpoint->text, endpoint->n_text})),
+    LOG_WARN(LOG_FANOUT, "fanout.breaker.open", F_STR("endpoint", ((struct str){endpoint->text, endpoint->n_text})),
              F_INT("for_ms", endpoint->breaker.open_ms));
 }
 

@@ -177,7 +177,7 @@ static void remember(struct fanout_job *job)
 static void tell_loss(const struct fanout_job *job)
 {
     fanout_metrics_add(FANOUT_EVENTS_LOST, 1);
-    LOG_WARN(LOG_HTTP, "fanout.event.lost", F_STR("channel", job->channel->key), F_INT("subscriptions", job->n_failed));
+    LOG_WARN(LOG_FANOUT, "fanout.event.lost", F_STR("channel", job->channel->key), F_INT("subscriptions", job->n_failed));
 }
 
 static void finish(struct fanout_job *job)

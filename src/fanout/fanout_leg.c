@@ -246,7 +246,7 @@ static void give_up(struct fanout_leg *leg, struct str body)
     const struct fanout_subscription *s = leg->subscription;
     enum fanout_exhausted policy = is_abandoned(leg) ? FANOUT_EXHAUSTED_NACK : s->on_exhausted;
 
-    LOG_DEBUG(LOG_HTTP, "fanout.delivery.failed", F_STR("channel", leg->job->channel->key), F_STR("subscription", s->uid),
+    LOG_DEBUG(LOG_FANOUT, "fanout.delivery.failed", F_STR("channel", leg->job->channel->key), F_STR("subscription", s->uid),
               F_STR("target", target_of(leg)->text), F_TEXT("reason", fanout_metrics_fault_name(leg->fault)),
               F_INT("status", leg->status), F_INT("attempts", leg->attempts));
     if (policy == FANOUT_EXHAUSTED_DEAD_LETTER && leg->role != FANOUT_ROLE_DEAD_LETTER)
@@ -346,6 +346,8 @@ void fanout_leg_abort(struct fanout_leg *leg)
         fanout_attempt_cancel(leg);
         break;
     }
+    LOG_WARN(LOG_FANOUT, "fanout.delivery.aborted", F_STR("channel", leg->job->channel->key),
+             F_STR("subscription", leg->subscription->uid), F_INT("attempts", leg->attempts));
     leg->fault = FANOUT_FAULT_ABANDONED;
     fanout_metrics_fail(FANOUT_FAULT_ABANDONED);
     if (leg->has_turn) {

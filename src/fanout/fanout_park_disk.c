@@ -47,9 +47,9 @@ static void note_commit(struct fanout_park_disk *disk, err e, const struct errin
 
     disk->is_failing = e != E_OK;
     if (e != E_OK && !was_failing)
-        LOG_ERROR(LOG_HTTP, "fanout.park.failed", F_TEXT("error", ei->text));
+        LOG_ERROR(LOG_FANOUT, "fanout.park.failed", F_TEXT("error", ei->text));
     if (e == E_OK && was_failing)
-        LOG_INFO(LOG_HTTP, "fanout.park.back");
+        LOG_INFO(LOG_FANOUT, "fanout.park.back");
 }
 
 static uint64_t due_after(const struct fanout_park_disk *disk, uint32_t failures, uint64_t number)

@@ -162,7 +162,7 @@ static bool launch(struct fanout_park_flights *flights, struct fanout_park_walk 
         flights->carrier->carry(flights->carrier, &flight->attempt);
         return true;
     }
-    LOG_ERROR(LOG_HTTP, "fanout.park.unreadable", F_INT("number", flight->number));
+    LOG_ERROR(LOG_FANOUT, "fanout.park.unreadable", F_INT("number", flight->number));
     flight->attempt.result = E_PROTO;
     fanout_park_disk_answer(&flight->attempt);
     return true;

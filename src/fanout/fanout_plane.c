@@ -129,7 +129,7 @@ static void abort_jobs(struct fanout_plane *plane)
     }
     fanout_queue_flush(plane);
     if (n)
-        LOG_WARN(LOG_HTTP, "fanout.drain.aborted", F_INT("worker", plane->worker->id), F_INT("events", n));
+        LOG_WARN(LOG_FANOUT, "fanout.drain.aborted", F_INT("worker", plane->worker->id), F_INT("events", n));
 }
 
 static void on_limit(struct timer *t)
