@@ -73,6 +73,7 @@ struct config_tls {
     struct config_strings cert, key, client_ca, crl;
     int client_auth;        /* enum config_client_auth */
     int min_version;        /* enum config_tls_version */
+    bool has_psk;           /* pre-shared keys of the registry */
     struct str ticket_keys; /* empty: none */
 };
 

@@ -244,6 +244,7 @@ static void what_is_wrong_is_told_with_its_line(void **state)
         {BASE "admin:\n  users:\n    a: {token: 0123456789abcdef}\n    b: {token: 0123456789abcdef}\n", 6, "is that of a"},
         {BASE "admin: {users: {ops: {password: short}}}\n", 3, "password"},
         {BASE "https_client: {cert: a, key: [a, b]}\n", 3, "https_client.key: must have as many files"},
+        {BASE "admin: {tls: {cert: a, psk: true}}\n", 3, "nobody logs in there by a key"},
         {"kafka: {bootstrap: a}\nlisteners:\n  - {http: a:1, hono: false}\n", 3, "leaves an http listener nothing to serve"},
         {"kafka: {bootstrap: a}\nlisteners:\n  - {mqtt: a:1}\n  - {http: A:1}\n", 4,
          "listeners[1]: A:1 is the address of listeners[0]"},

@@ -49,6 +49,13 @@ enum { TLS_FILES_MAX = 64, TLS_PATH_MAX_BYTES = 4000 };
          .help = "Whether clients show a certificate: none asks for none, optional checks one that is given, required "        \
                  "refuses clients without. auto is optional with a client_ca and none without. optional and required "         \
                  "without a client_ca leave it to the registry whom to trust."},                                               \
+        {.path = section ".psk",                                                                                               \
+         .type = OPTION_BOOL,                                                                                                  \
+         .flags = OPTION_RELOADABLE,                                                                                           \
+         .initial = "false",                                                                                                   \
+         .offset = (at) + offsetof(struct config_tls, has_psk),                                                                \
+         .help = "Clients may log in by a pre-shared key instead: the identity is AUTH-ID@TENANT, the key that of the "        \
+                 "device's credentials of type psk in the registry. A certificate is not needed then."},                       \
         {.path = section ".min_version",                                                                                       \
          .type = OPTION_CHOICE,                                                                                                \
          .flags = OPTION_RELOADABLE,                                                                                           \

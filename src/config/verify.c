@@ -360,7 +360,9 @@ static void verify_tls(struct verifier *v)
     const struct config *config = v->config;
     const struct tree_node *admin = node_of(v, "admin", "tls"), *client = node_of(v, "https_client", NULL);
 
-    if (verify_tls_is_given(&config->admin_tls))
+    if (config->admin_tls.has_psk)
+        FAIL_AT(v, admin, "admin.tls.psk: nobody logs in there by a key");
+    else if (verify_tls_is_given(&config->admin_tls))
         verify_tls_check(&config->admin_tls, STR("admin"), v->file, admin ? admin->line : 0, v->errors);
     if (config->https_key.count && config->https_key.count != config->https_cert.count)
         FAIL_AT(v, client, "https_client.key: must have as many files as https_client.cert");

@@ -22,7 +22,7 @@ enum tls_client_auth {
     TLS_CLIENT_REQUIRED,
 };
 
-enum { TLS_PSK_MAX_BYTES = 64, TLS_CERTIFICATES_MAX = 64 };
+enum { TLS_PSK_MAX_BYTES = 384 };
 
 /* The key of an identity that a client without certificate names (RFC 4279, RFC 8446 section 4.2.11): writes at most
  * TLS_PSK_MAX_BYTES and returns how many; 0: there is none. Any text may come. On the worker's thread, must not block. */

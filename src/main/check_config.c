@@ -30,7 +30,7 @@ static void warn_of_loops(const struct config *config, const char *file, const s
 static err check_tls(const struct config *config, const char *file, struct config_errors *errors)
 {
     struct generation_tls tls;
-    err e = tls_options_make(config, file, NULL, &tls, errors);
+    err e = tls_options_make(config, file, NULL, NULL, &tls, errors);
 
     if (e == E_OK)
         generation_free_tls(&tls);

@@ -100,7 +100,7 @@ static err make_tls(struct fanout_server *s, struct errinfo *ei)
     struct generation_tls made;
 
     errors = (struct config_errors){0};
-    if (tls_options_make(s->config, cli_source_name(s->cli), s->tls.tickets, &made, &errors) != E_OK)
+    if (tls_options_make(s->config, cli_source_name(s->cli), s->tls.tickets, NULL, &made, &errors) != E_OK)
         return errinfo_set(ei, E_INVAL, "%s", errors.items[0].text);
     generation_free_tls(&s->tls);
     s->tls = made;

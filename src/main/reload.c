@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "config/config_diff.h"
 #include "core/rule_table.h"
-#include "core/to_mqtt_rule.h"
 #include "main/rule_limits.h"
 #include "main/rule_options.h"
 #include "main/server.h"
@@ -75,28 +74,29 @@ static struct metric states[] = {
 err reload_load(const struct cli *cli, uint64_t number, const struct generation *before, struct generation **out_generation,
                 struct config_errors *errors)
 {
-    struct generation_tls tls = {0};
     struct rule_table *rules = NULL;
     struct to_mqtt_rules *to_mqtt = NULL;
     struct config *config = NULL;
+    struct generation *made;
     err e = cli_load_config(cli, &config, errors);
 
     if (e == E_OK)
         e = rule_options_make(config, cli_source_name(cli), &rules, errors); /* finds what is wrong with the others, too */
     if (e == E_OK)
         e = to_mqtt_options_make(config, cli_source_name(cli), &to_mqtt, errors);
-    if (e == E_OK)
-        e = tls_options_make(config, cli_source_name(cli), before ? before->tls.tickets : NULL, &tls, errors);
     if (e != E_OK) {
-        to_mqtt_rules_unref(to_mqtt);
         rule_table_unref(rules);
         config_unref(config);
         return e;
     }
-    *out_generation = generation_new(number, config, rules);
-    (*out_generation)->to_mqtt = to_mqtt;
-    (*out_generation)->tls = tls;
-    return E_OK;
+    made = generation_new(number, config, rules);
+    made->to_mqtt = to_mqtt;
+    e = tls_options_make(config, cli_source_name(cli), before ? before->tls.tickets : NULL, made->registry, &made->tls, errors);
+    if (e == E_OK)
+        *out_generation = made;
+    else
+        generation_unref(made);
+    return e;
 }
 
 void reload_apply_log_levels(const struct config *config)

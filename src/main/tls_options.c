@@ -11,6 +11,7 @@
 #include "loop/tls.h"
 #include "loop/tls_tickets.h"
 #include "obs/tls_metrics.h"
+#include "registry/registry.h"
 
 static const char *const mqtt_protocols[] = {"mqtt", "x-amzn-mqtt-ca",
                                              NULL}; /* the second is what devices made for AWS ask for */
@@ -19,6 +20,7 @@ static const char *const http_protocols[] = {"h2", "http/1.1", NULL};
 /* What the parts have in common while they are made. */
 struct maker {
     const struct config *config;
+    struct registry *registry;
     const char *file;
     struct arena arena; /* of paths */
     struct config_errors *errors;
@@ -91,8 +93,48 @@ static enum tls_client_auth client_auth_of(const struct config_tls *tls)
     return table[tls->client_auth];
 }
 
-static struct tls *make_server(struct maker *m, const struct config_tls *tls, const char *const *protocols, struct str id,
-                               unsigned line)
+/* Where a listener's pre-shared keys are looked up. */
+struct key_place {
+    struct registry *registry;
+    size_t tenant_n;
+    char tenant[]; /* the listener's */
+};
+
+static size_t find_key(void *context, struct str identity, unsigned char *to)
+{
+    const struct key_place *place = context;
+
+    return registry_find_psk(place->registry, (struct str){place->tenant, place->tenant_n}, identity, to, TLS_PSK_MAX_BYTES);
+}
+
+static void release_key_place(void *context)
+{
+    struct key_place *place = context;
+
+    registry_unref(place->registry);
+    mem_free(MEM_REGISTRY, place);
+}
+
+static void use_keys(const struct maker *m, struct str tenant, struct tls_options *options)
+{
+    struct key_place *place = mem_alloc(MEM_REGISTRY, sizeof *place + tenant.n);
+
+    place->registry = registry_ref(m->registry);
+    place->tenant_n = tenant.n;
+    memcpy(place->tenant, tenant.p, tenant.n);
+    options->find_psk = find_key;
+    options->psk_context = place;
+    options->psk_release = release_key_place;
+}
+
+/* What an address is, besides its TLS. */
+struct address {
+    const char *const *protocols;
+    struct str id, tenant;
+    unsigned line;
+};
+
+static struct tls *make_server(struct maker *m, const struct config_tls *tls, const struct address *at)
 {
     const struct config_limits *limits = &m->config->limits;
     struct tls_options options = {
@@ -105,7 +147,7 @@ static struct tls *make_server(struct maker *m, const struct config_tls *tls, co
         .n_crls = tls->crl.count,
         .min_version = tls->min_version == CONFIG_TLS_1_3 ? TLS_1_3 : TLS_1_2,
         .client_auth = client_auth_of(tls),
-        .alpn = protocols,
+        .alpn = at->protocols,
         .handshake_timeout_ms = (uint32_t)limits->tls_handshake_timeout_ms,
         .max_handshakes = (unsigned)limits->tls_handshakes,
         .stats = tls_metrics_server(),
@@ -118,10 +160,12 @@ static struct tls *make_server(struct maker *m, const struct config_tls *tls, co
     if (tls->ticket_keys.n)
         e = load_tickets(m, tls->ticket_keys, &own, &ei);
     options.tickets = own ? own : m->made.tickets;
+    if (e == E_OK && tls->has_psk && m->registry)
+        use_keys(m, at->tenant, &options);
     if (e == E_OK)
         e = tls_new_server(&options, &made, &ei);
     if (e != E_OK)
-        FAIL(m, line, "%.*s.tls: %s", STR_ARG(id), ei.text);
+        FAIL(m, at->line, "%.*s.tls: %s", STR_ARG(at->id), ei.text);
     tls_tickets_unref(own);
     return made;
 }
@@ -134,10 +178,13 @@ static void make_listeners(struct maker *m)
     m->made.listeners = mem_alloc_zero(MEM_REGISTRY, (config->listener_count + 1) * sizeof *m->made.listeners);
     for (size_t i = 0; i < config->listener_count; i++) {
         const struct config_listener *listener = &config->listeners[i];
+        const struct address at = {.protocols = listener->mqtts.host.n ? mqtt_protocols : http_protocols,
+                                   .id = listener->id,
+                                   .tenant = listener->tenant,
+                                   .line = listener->line};
 
         if (config_listener_has_tls(listener))
-            m->made.listeners[i] = make_server(m, &listener->tls, listener->mqtts.host.n ? mqtt_protocols : http_protocols,
-                                               listener->id, listener->line);
+            m->made.listeners[i] = make_server(m, &listener->tls, &at);
     }
 }
 
@@ -161,15 +208,16 @@ static void make_client(struct maker *m)
         FAIL(m, 0, "https_client: %s", ei.text);
 }
 
-err tls_options_make(const struct config *config, const char *file, struct tls_tickets *tickets, struct generation_tls *out_tls,
-                     struct config_errors *errors)
+err tls_options_make(const struct config *config, const char *file, struct tls_tickets *tickets, struct registry *registry,
+                     struct generation_tls *out_tls, struct config_errors *errors)
 {
-    struct maker m = {.config = config, .file = file, .errors = errors};
+    const struct address admin = {.protocols = http_protocols, .id = STR("admin")};
+    struct maker m = {.config = config, .registry = registry, .file = file, .errors = errors};
 
     m.made.tickets = tickets ? tls_tickets_ref(tickets) : tls_tickets_new();
     make_listeners(&m);
     if (config->admin_listen.host.n && config->admin_tls.cert.count)
-        m.made.admin = make_server(&m, &config->admin_tls, http_protocols, STR("admin"), 0);
+        m.made.admin = make_server(&m, &config->admin_tls, &admin);
     make_client(&m);
     arena_wipe(&m.arena, MEM_CONFIG); /* ticket keys */
     if (m.is_bad) {

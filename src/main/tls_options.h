@@ -5,11 +5,13 @@
 #include "config/config.h"
 #include "registry/generation.h"
 
+struct registry;
+
 /* `file` is that of the configuration, for messages and for relative paths. `tickets` are those of the generation before, whose
- * sessions can then still be resumed; NULL: there is none. The caller owns `*out_tls`, written only on success. E_INVAL: each address
+ * sessions can then still be resumed; NULL: there is none. `registry` has the pre-shared keys; NULL: there are none. The caller owns `*out_tls`, written only on success. E_INVAL: each address
  * whose TLS is no good is in `errors`, with the file that is to blame. */
 MUST_USE err tls_options_make(const struct config *config, const char *file, struct tls_tickets *tickets,
-                              struct generation_tls *out_tls, struct config_errors *errors);
+                              struct registry *registry, struct generation_tls *out_tls, struct config_errors *errors);
 
 /* Whether connections of both would be set up alike. */
 bool tls_options_is_same(const struct generation_tls *a, const struct generation_tls *b);

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/siphash.h"
+#include "loop/tls_peer.h"
 #include "registry/registry_private.h"
 #include "registry/registry_view.h"
 
@@ -291,9 +292,46 @@ static enum registry_result enter_by_password(struct registry *registry, const s
     return become(found.tenant, &found.device->device, out_principal);
 }
 
+size_t registry_find_psk(struct registry *registry, struct str listener_tenant, struct str identity, unsigned char *to,
+                         size_t room)
+{
+    bool has_tenant;
+    struct str tenant = identity, auth_id = str_take(&tenant, '@', &has_tenant);
+
+    if (!registry->view)
+        return 0;
+    return registry_view_read_psk(registry->view, has_tenant ? tenant : listener_tenant, auth_id, to, room);
+}
+
+/* TLS has seen that the client has the key; whose it is, and whether that one may enter, is found out here. */
+static enum registry_result enter_by_key(struct registry *registry, const struct registry_login *login,
+                                         struct principal *out_principal)
+{
+    bool has_tenant;
+    struct str tenant = login->peer->psk_identity, auth_id = str_take(&tenant, '@', &has_tenant), device;
+    struct found found;
+
+    if (!has_tenant)
+        tenant = login->tenant;
+    if (login->is_tenant_fixed && !str_equal(tenant, login->tenant))
+        return REGISTRY_TENANT_REFUSED;
+    if (!registry->view || !registry_view_find_psk(registry->view, tenant, auth_id, &device))
+        return REGISTRY_BAD_CREDENTIALS;
+    found = find(registry, tenant, device);
+    if (!found.tenant || !found.tenant->is_enabled || !found.device)
+        return REGISTRY_BAD_CREDENTIALS;
+    if (!has_adapter(found.tenant, login->adapter))
+        return REGISTRY_ADAPTER_DISABLED;
+    if (!found.device->device.is_enabled)
+        return REGISTRY_DEVICE_DISABLED;
+    return become(found.tenant, &found.device->device, out_principal);
+}
+
 enum registry_result registry_authenticate(struct registry *registry, const struct registry_login *login,
                                            struct principal *out_principal)
 {
+    if (login->peer && login->peer->psk_identity.n)
+        return enter_by_key(registry, login, out_principal);
     if (!login->has_user_name || login->user_name.n == 0)
         return enter_anonymously(registry, login, out_principal);
     return enter_by_password(registry, login, out_principal);

@@ -59,8 +59,8 @@ struct registry_login {
     bool has_password;
     struct str user_name; /* `auth-id@tenant`, or an auth id of the listener's tenant; borrowed for the call */
     struct str password;  /* borrowed for the call */
-    /* Of a TLS connection: the client's certificate, the server's name that it asked for, the identity whose key it has shared
-     * (loop/tls_peer.h); NULL: plain. Borrowed for the call. Nobody is let in by it yet. */
+    /* Of a TLS connection: the client's certificate, the server's name that it asked for, the identity whose key it has shown to have
+     * (loop/tls_peer.h); NULL: plain. Borrowed for the call. An identity goes before a user name; nobody is let in by a certificate yet. */
     const struct tls_peer *peer;
     struct registry_wait *wait; /* for an answer that takes its time; NULL: then it is REGISTRY_UNAVAILABLE */
 };
@@ -88,6 +88,11 @@ void registry_unref(struct registry *registry);
  * owns `*out_principal` and releases it; else it is not written. Any thread, does not block. */
 MUST_USE enum registry_result registry_authenticate(struct registry *registry, const struct registry_login *login,
                                                     struct principal *out_principal);
+
+/* The pre-shared key of `auth-id@tenant`, or of an auth id of the listener's tenant, into `to`. 0: there is none, or it is longer than
+ * `room`. Only managed devices have any. Any thread, does not block. */
+size_t registry_find_psk(struct registry *registry, struct str listener_tenant, struct str identity, unsigned char *to,
+                         size_t room);
 
 /* Whether `device` of `tenant` exists and may be spoken for by `gateway`; an empty gateway means the device itself. A gateway
  * with the id of the device is the device itself. `*out_registration` is borrowed, see above; written only when the result is

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/base64.h"
 #include "base/check.h"
 #include "base/siphash.h"
 #include "loop/loop.h"
@@ -499,7 +500,8 @@ struct registry *registry_view_find(struct registry_view *view, struct registry 
     return cached->entry;
 }
 
-bool registry_view_find_login(struct registry_view *view, struct str tenant, struct str auth_id, struct str *out_device)
+static bool find_account(struct registry_view *view, struct str tenant, struct str type, struct str auth_id,
+                         struct str *out_device)
 {
     struct view_cache *c = use_cache(view);
     struct registry_key key;
@@ -507,11 +509,21 @@ bool registry_view_find_login(struct registry_view *view, struct str tenant, str
 
     if (!c || tenant.n > SCHEMA_MAX_ID_BYTES)
         return false;
-    key = registry_key_login(tenant, STR("hashed-password"), auth_id);
+    key = registry_key_login(tenant, type, auth_id);
     if (!table_reader_get(&c->reader, REGISTRY_PARTITION_KEY, registry_key_str(&key), &item))
         return false;
     *out_device = item.value;
     return true;
+}
+
+bool registry_view_find_login(struct registry_view *view, struct str tenant, struct str auth_id, struct str *out_device)
+{
+    return find_account(view, tenant, STR("hashed-password"), auth_id, out_device);
+}
+
+bool registry_view_find_psk(struct registry_view *view, struct str tenant, struct str auth_id, struct str *out_device)
+{
+    return find_account(view, tenant, STR("psk"), auth_id, out_device);
 }
 
 /* --- passwords --- */
@@ -532,18 +544,55 @@ static void catch_up(struct registry_view *view, struct registry_wait *wait)
     table_catch_up(view->table, REGISTRY_PARTITION_KEY, CATCH_UP_MS, &wait->barrier);
 }
 
-static const json_t *find_credentials(const json_t *state, struct str auth_id)
+static const json_t *find_credentials(const json_t *state, struct str type, struct str auth_id)
 {
     const json_t *list = json_object_get(state, "document");
 
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *entry = json_array_get(list, i);
 
-        if (str_equal(document_get_text(entry, "type"), STR("hashed-password")) &&
-            str_equal(document_get_text(entry, "auth-id"), auth_id))
+        if (str_equal(document_get_text(entry, "type"), type) && str_equal(document_get_text(entry, "auth-id"), auth_id))
             return entry;
     }
     return NULL;
+}
+
+/* --- pre-shared keys --- */
+
+/* TLS asks for one key: while two are valid, as in a change, it is the first. */
+static struct str valid_key(const json_t *credentials)
+{
+    const json_t *secrets = json_object_get(credentials, "secrets");
+
+    for (size_t i = 0; document_get_bool(credentials, "enabled", true) && i < json_array_size(secrets); i++) {
+        const json_t *secret = json_array_get(secrets, i);
+
+        if (credentials_document_is_valid(secret, (int64_t)loop_wall_ms()))
+            return document_get_text(secret, "key");
+    }
+    return (struct str){0};
+}
+
+size_t registry_view_read_psk(struct registry_view *view, struct str tenant, struct str auth_id, unsigned char *to, size_t room)
+{
+    enum { MAX_ENCODED_BYTES = 512 };
+    struct view_cache *c = use_cache(view);
+    char decoded[BASE64_DECODED_BYTES(MAX_ENCODED_BYTES)];
+    struct str device, key;
+    json_t *state;
+    uint64_t offset;
+    size_t n = 0;
+
+    if (!c || !registry_view_find_psk(view, tenant, auth_id, &device))
+        return 0;
+    state = read_state(c, registry_key_credentials(tenant, device), &offset);
+    key = valid_key(find_credentials(state, STR("psk"), auth_id));
+    if (key.n == 0 || key.n > MAX_ENCODED_BYTES || !base64_decode(key, decoded, &n) || n > room)
+        n = 0;
+    memcpy(to, decoded, n);
+    explicit_bzero(decoded, sizeof decoded);
+    json_decref(state);
+    return n;
 }
 
 enum registry_view_check registry_view_check(struct registry_view *view, const struct registry_login *login, struct str tenant,
@@ -559,8 +608,8 @@ enum registry_view_check registry_view_check(struct registry_view *view, const s
         return REGISTRY_VIEW_BUSY;
     if (device.n)
         state = read_state(c, registry_key_credentials(tenant, device), &offset);
-    result = password_check_ask(view->checks, find_credentials(state, auth_id), registry_state_version(state), auth_id,
-                                password, login->wait);
+    result = password_check_ask(view->checks, find_credentials(state, STR("hashed-password"), auth_id),
+                                registry_state_version(state), auth_id, password, login->wait);
     json_decref(state);
     if (result == PASSWORD_CHECK_RIGHT)
         return REGISTRY_VIEW_RIGHT;

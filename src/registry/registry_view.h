@@ -48,6 +48,13 @@ struct registry *registry_view_find(struct registry_view *view, struct registry 
 /* Who has these credentials of type hashed-password? The device's id, borrowed until the turn ends. */
 bool registry_view_find_login(struct registry_view *view, struct str tenant, struct str auth_id, struct str *out_device);
 
+/* The same of type psk. */
+bool registry_view_find_psk(struct registry_view *view, struct str tenant, struct str auth_id, struct str *out_device);
+
+/* The key of these credentials that is valid now (the first one, if several are) into `to`. 0: there is none, or it is longer than `room`. */
+size_t registry_view_read_psk(struct registry_view *view, struct str tenant, struct str auth_id, unsigned char *to,
+                              size_t room);
+
 enum registry_view_check { REGISTRY_VIEW_RIGHT, REGISTRY_VIEW_WRONG, REGISTRY_VIEW_PENDING, REGISTRY_VIEW_BUSY };
 
 /* Checks a password against what the device has; `device` empty: against nobody's, which takes as long. */

@@ -1,5 +1,6 @@
 """TLS for devices (docs/OPERATIONS.md): what is agreed on, who is let in, what a reload does, and that nobody can hold up others.
 Python's ssl, openssl, curl, mosquitto and paho at the other end; Kafka is the embedded one, which TLS does not matter to."""
+import base64
 import itertools
 import shutil
 import signal
@@ -501,6 +502,32 @@ def test_a_subscriber_is_reached_over_tls_if_it_can_be_trusted(fanout, subscribe
     assert len(at.requests) == 1
     assert wary.send().status == 500
     assert len(at.requests) == 1
+
+
+@pytest.mark.parametrize("version", ["tlsv1.2", "tlsv1.3"])
+def test_a_device_logs_in_with_the_key_that_it_shares(secure, tenant, version):
+    """The identity says which device it is; no user name, no certificate on either side."""
+    server = secure({"psk": True})
+    key, api = bytes(range(16)), f"http://{server.admin}/v1"
+    credentials = [{"type": "psk", "auth-id": "s1", "secrets": [{"key": base64.b64encode(key).decode()}]}]
+    assert requests.post(f"{api}/tenants/managed", timeout=HANG_S).status_code == 201
+    assert requests.post(f"{api}/devices/managed/sensor", timeout=HANG_S).status_code == 201
+    assert requests.put(f"{api}/credentials/managed/sensor", json=credentials, timeout=HANG_S).status_code == 204
+
+    def publish(identity, secret):
+        host, port = server.mqtts
+        return subprocess.run(["mosquitto_pub", "-h", host, "-p", str(port), "--psk", secret.hex(), "--psk-identity", identity,
+                               "--tls-version", version, "-t", "telemetry", "-m", "{}", "-q", "1"], timeout=HANG_S).returncode == 0
+
+    assert publish("s1@managed", key)
+    assert server.metrics().sum("millrace_messages_acknowledged_total", route="telemetry") == 1
+    assert not publish("s1@managed", bytes(16))
+    assert not publish("nobody@managed", key)
+    assert not publish(f"a1@{tenant}", key)
+    failed = server.metrics()
+    assert failed.sum("millrace_tls_failures_total", side="server") == 3
+    assert requests.put(f"{api}/devices/managed/sensor", json={"enabled": False}, timeout=HANG_S).status_code == 204
+    assert not publish("s1@managed", key)
 
 
 def test_a_file_that_is_missing_at_the_start_is_named(serve, make_config, party):
