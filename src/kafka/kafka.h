@@ -82,9 +82,11 @@ uint64_t kafka_inflight_bytes(const struct kafka *k);
 
 /* How a topic is to be made, and what one that exists must agree with. The views live as long as the request. */
 struct kafka_topic_spec {
-    int32_t n_partitions;                /* also of one that exists; 0: the cluster's default, any */
-    int32_t n_replicas;                  /* 0: the cluster's default */
-    const struct kafka_property *config; /* of the topic, as `retention.ms`; one that exists must agree in cleanup.policy */
+    int32_t n_partitions; /* also of one that exists; 0: the cluster's default, any */
+    int32_t n_replicas;   /* 0: the cluster's default */
+    const struct kafka_property
+        *config; /* as `retention.ms`. One that exists must have the same cleanup.policy, and at least as
+                                          * many max.message.bytes */
     size_t n_config;
 };
 

@@ -64,21 +64,16 @@ static rd_kafka_resp_err_t place(struct kafka_table *l, struct kafka_table_parti
     return code;
 }
 
-/* Replies first: nothing may be asked for before they are listened to. */
-static void find_places(struct kafka_table *l)
+/* Until the cluster says it. */
+static void find_place(struct kafka_table *l, struct kafka_table_partition *p, bool is_reply)
 {
-    for (unsigned i = 0; i < 2 * l->n_partitions && !is_stopping(l); i++) {
-        bool is_reply = i < l->n_partitions;
-        rd_kafka_resp_err_t code = RD_KAFKA_RESP_ERR_NO_ERROR;
+    rd_kafka_resp_err_t code;
 
-        if (is_reply && l->asker.knows_replies)
-            continue;
-        while (!is_stopping(l) && (code = place(l, &l->partitions[i % l->n_partitions], is_reply))) {
-            LOG_WARN(LOG_KAFKA, "table.waiting", F_TEXT("table", l->name), F_TEXT("error", rd_kafka_err2name(code)));
-            pause_for(l, PAUSE_MS);
-        }
+    while (!is_stopping(l) && (code = place(l, p, is_reply))) {
+        LOG_WARN(LOG_KAFKA, "table.waiting", F_TEXT("table", l->name), F_INT("partition", p->number),
+                 F_TEXT("error", rd_kafka_err2name(code)));
+        pause_for(l, PAUSE_MS);
     }
-    l->asker.knows_replies = true;
 }
 
 /* --- ends --- */
@@ -113,14 +108,20 @@ static void answer(struct kafka_table_partition *p)
     mailbox_post(&l->user->loop->mailbox, &a->mail);
 }
 
-/* The next partition whose end is asked for, NULL when there is none. Under the lock. */
-static struct kafka_table_partition *take_asked(struct kafka_table *l)
+/* The next partition of which something is asked, NULL when there is none. Nobody has caught up who cannot write yet, so ends
+ * come after the places. Under the lock. */
+static struct kafka_table_partition *take_asked(struct kafka_table *l, bool *out_wants_place)
 {
-    for (unsigned i = 0; i < l->n_partitions; i++)
-        if (l->partitions[i].is_asked) {
-            l->partitions[i].is_asked = false;
-            return &l->partitions[i];
-        }
+    for (unsigned i = 0; i < 2 * l->n_partitions; i++) {
+        struct kafka_table_partition *p = &l->partitions[i % l->n_partitions];
+        bool *asked = i < l->n_partitions ? &p->wants_place : &p->is_asked;
+
+        if (!*asked || (i >= l->n_partitions && !atomic_load(&l->is_ready)))
+            continue;
+        *asked = false;
+        *out_wants_place = i < l->n_partitions;
+        return p;
+    }
     return NULL;
 }
 
@@ -130,20 +131,21 @@ static void *run(void *context)
     struct kafka_table_asker *a = &l->asker;
 
     a->retention_ms = ask_retention(l);
+    /* Replies first: nothing may be asked for before they are listened to. */
+    for (unsigned i = 0; i < l->n_partitions; i++)
+        find_place(l, &l->partitions[i], true);
     pthread_mutex_lock(&a->lock);
     while (!is_stopping(l)) {
-        /* Nobody has caught up who cannot write yet. */
-        struct kafka_table_partition *p = a->wants_places || !atomic_load(&l->is_ready) ? NULL : take_asked(l);
-        bool wants_places = a->wants_places;
+        bool wants_place = false;
+        struct kafka_table_partition *p = take_asked(l, &wants_place);
 
-        if (!p && !wants_places) {
+        if (!p) {
             pthread_cond_wait(&a->wake, &a->lock);
             continue;
         }
-        a->wants_places = false;
         pthread_mutex_unlock(&a->lock);
-        if (wants_places)
-            find_places(l);
+        if (wants_place)
+            find_place(l, p, false);
         else
             answer(p);
         pthread_mutex_lock(&a->lock);
@@ -168,8 +170,8 @@ err kafka_table_asker_start(struct kafka_table *l, struct errinfo *ei)
 {
     err e;
 
-    l->asker.wants_places = true;
-    l->asker.knows_replies = false;
+    for (unsigned i = 0; i < l->n_partitions; i++)
+        l->partitions[i].wants_place = true;
     e = thread_start(&l->asker.thread, "table-ask", run, l, ei);
     l->asker.is_running = e == E_OK;
     return e;
@@ -206,10 +208,12 @@ void kafka_table_asker_begin(struct kafka_table *l)
     pthread_mutex_unlock(&l->asker.lock);
 }
 
-void kafka_table_asker_look_again(struct kafka_table *l)
+void kafka_table_asker_place(struct kafka_table_partition *p)
 {
-    pthread_mutex_lock(&l->asker.lock);
-    l->asker.wants_places = true;
-    pthread_cond_broadcast(&l->asker.wake);
-    pthread_mutex_unlock(&l->asker.lock);
+    struct kafka_table_asker *a = &p->log->asker;
+
+    pthread_mutex_lock(&a->lock);
+    p->wants_place = true;
+    pthread_cond_broadcast(&a->wake);
+    pthread_mutex_unlock(&a->lock);
 }

@@ -27,17 +27,20 @@ static struct kafka_table *table_of(struct table_log *log)
 
 /* --- topics --- */
 
-#define DAY_MS "86400000"
+#define DAY_MS        "86400000"
+#define MESSAGE_BYTES "1048576" /* more than any record of a table has */
 
 /* Requests and replies are of no use once their writer has given up; a day is for people who look for what happened.
  * Removals stay in the states for a week, so that a view that was away for half of it may go on. */
 static const struct kafka_property passing[] = {
     {STR_INIT("cleanup.policy"), STR_INIT("delete")},
     {STR_INIT("retention.ms"), STR_INIT(DAY_MS)},
+    {STR_INIT("max.message.bytes"), STR_INIT(MESSAGE_BYTES)},
 };
 static const struct kafka_property lasting[] = {
     {STR_INIT("cleanup.policy"), STR_INIT("compact")},
     {STR_INIT("delete.retention.ms"), STR_INIT("604800000")},
+    {STR_INIT("max.message.bytes"), STR_INIT(MESSAGE_BYTES)},
 };
 
 void kafka_table_log_topics(struct kafka *k, const char *table, unsigned n_partitions, unsigned n_replicas,
@@ -381,7 +384,11 @@ static char *full_name(struct kafka *k, const char *table, const char *suffix)
 static rd_kafka_conf_t *make_producer_conf(struct kafka *k)
 {
     static const char *const settings[][2] = {
-        {"transaction.timeout.ms", "10000"}, {"message.timeout.ms", "10000"}, {"linger.ms", "0"}};
+        {"transaction.timeout.ms", "10000"},
+        {"message.timeout.ms", "10000"},
+        {"linger.ms", "0"},
+        {"message.max.bytes", MESSAGE_BYTES},
+    };
     rd_kafka_conf_t *conf = rd_kafka_conf_dup(k->conf);
     char text[200];
 

@@ -295,7 +295,7 @@ static void *run(void *context)
     const struct table_log_batch *left;
 
     if (open_handle(o) && fence(o) && name_log(o) && find_position(o) && !is_stopping(o)) {
-        kafka_table_reader_ready(o);
+        kafka_table_group_ready(o);
         serve(o);
     }
     pthread_mutex_lock(&o->lock);
@@ -309,7 +309,7 @@ static void *run(void *context)
         (void)rd_kafka_purge(o->rk, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
         rd_kafka_destroy(o->rk);
     }
-    kafka_table_reader_gone(o);
+    kafka_table_group_gone(o);
     return NULL;
 }
 

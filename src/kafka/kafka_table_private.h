@@ -69,8 +69,8 @@ struct kafka_table_partition {
     struct list held;                    /* events with states that the view has not taken */
     struct list requests, taken;
     int64_t last_taken;
-    struct mail refused_mail; /* tells that there is nobody to commit */
-    bool is_asked;            /* for the asker, under its lock */
+    struct mail refused_mail;   /* tells that there is nobody to commit */
+    bool wants_place, is_asked; /* for the asker, under its lock */
 };
 
 /* --- the asker: questions that block --- */
@@ -79,8 +79,6 @@ struct kafka_table_asker {
     pthread_mutex_t lock;
     pthread_cond_t wake;
     bool is_running;
-    bool wants_places; /* where everything begins and ends, at first and again */
-    bool knows_replies;
     uint64_t retention_ms; /* delete.retention.ms of the states */
 };
 
@@ -142,9 +140,27 @@ struct kafka_table_place {
 };
 void kafka_table_reader_place(struct kafka_table_place *place);
 
+/* For the group: the requests of an owned partition. */
+void kafka_table_reader_read_requests(struct kafka_table_partition *p, int64_t offset);
+void kafka_table_reader_leave_requests(struct kafka_table_partition *p);
+
+/* --- kafka_table_group.c; the reader's thread --- */
+
+MUST_USE err kafka_table_group_open(struct kafka_table *l, const struct kafka_settings *settings, struct errinfo *ei);
+void kafka_table_group_join(struct kafka_table *l);
+
+/* Takes what the group says. */
+void kafka_table_group_poll(struct kafka_table *l);
+
+/* Nothing more is decided for the partition; if it is still this instance's, an owner begins anew after a second. */
+void kafka_table_group_end_owner(struct kafka_table_partition *p);
+
+/* Leaves the group, so that others take over at once, and ends all owners; the loop stops when the last has gone. */
+void kafka_table_group_close(struct kafka_table *l);
+
 /* From an owner's thread: it may serve, requests begin at its `first_request`; it has ended. */
-void kafka_table_reader_ready(struct kafka_table_owner *o);
-void kafka_table_reader_gone(struct kafka_table_owner *o);
+void kafka_table_group_ready(struct kafka_table_owner *o);
+void kafka_table_group_gone(struct kafka_table_owner *o);
 
 /* --- kafka_table_asker.c --- */
 
@@ -158,8 +174,8 @@ void kafka_table_asker_ask(struct kafka_table_partition *p);
 /* Replies are listened to: requests may be appended, and ends asked for. The reader's thread. */
 void kafka_table_asker_begin(struct kafka_table *l);
 
-/* Asks anew where the states of all partitions begin. Any thread. */
-void kafka_table_asker_look_again(struct kafka_table *l);
+/* Asks anew where a partition's states begin; kafka_table_reader_place() comes. The reader's thread. */
+void kafka_table_asker_place(struct kafka_table_partition *p);
 
 /* --- kafka_table_owner.c --- */
 
@@ -186,7 +202,7 @@ struct kafka_table_owner {
 /* Starts the thread of an owner. NULL: the system gives none. The reader's thread. */
 struct kafka_table_owner *kafka_table_owner_new(struct kafka_table_partition *p);
 
-/* Asks it to end; kafka_table_reader_gone() comes. Any thread. */
+/* Asks it to end; kafka_table_group_gone() comes. Any thread. */
 void kafka_table_owner_stop(struct kafka_table_owner *o);
 
 /* Gives it a batch; done_mail comes. The table's thread. */

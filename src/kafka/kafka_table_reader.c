@@ -19,7 +19,6 @@
 enum {
     BATCHES_PER_TURN = 4,
     POLL_MS = 500,          /* a member of a group must be heard */
-    OWNER_MS = 1000,        /* before an owner that has ended begins again */
     CHOKE_BYTES = 32 << 20, /* of events that the table has not seen yet */
 };
 
@@ -63,11 +62,34 @@ static void read_states_from(struct kafka_table *l, struct kafka_table_partition
     read_from(l, l->states_topic, p, (int64_t)offset);
 }
 
-static void leave_requests(struct kafka_table *l, struct kafka_table_partition *p)
+void kafka_table_reader_read_requests(struct kafka_table_partition *p, int64_t offset)
+{
+    p->reads_requests = true;
+    p->next_request = offset >= 0 ? (uint64_t)offset : 0;
+    read_from(p->log, p->log->requests_topic, p, offset);
+}
+
+void kafka_table_reader_leave_requests(struct kafka_table_partition *p)
 {
     if (p->reads_requests)
-        leave(l, l->requests_topic, p);
+        leave(p->log, p->log->requests_topic, p);
     p->reads_requests = false;
+}
+
+/* The log is not what it was: made anew, or cut off where we are. Until it is known what there is nothing is decided. */
+static void lose_place(struct kafka_table *l, struct kafka_table_partition *p)
+{
+    if (!p->reads_states)
+        return;
+    LOG_WARN(LOG_KAFKA, "table.place_lost", F_TEXT("table", l->name), F_INT("partition", p->number),
+             F_INT("offset", p->next_state));
+    leave(l, l->states_topic, p);
+    p->reads_states = p->is_checked = false;
+    p->skips = true;
+    atomic_store(&p->has_identity, false);
+    atomic_store(&p->is_looked, false);
+    kafka_table_group_end_owner(p);
+    kafka_table_asker_place(p);
 }
 
 static void on_place(struct mail *m)
@@ -83,9 +105,6 @@ static void on_place(struct mail *m)
     } else if (!l->is_closing) {
         p->low_offset = (uint64_t)place->low;
         p->high_offset = (uint64_t)place->high;
-        p->is_checked = false;
-        atomic_store(&p->has_identity, false);
-        atomic_store(&p->is_looked, false);
         read_states_from(l, p, p->low_offset);
     }
     mem_free(MEM_KAFKA, place);
@@ -136,8 +155,7 @@ static void on_identity(struct kafka_table *l, struct kafka_table_partition *p, 
     if (p->is_checked && memcmp(identity, p->position.identity, sizeof p->position.identity) == 0)
         return;
     if (p->is_checked) {
-        /* Another log under the same name. */
-        kafka_table_asker_look_again(l);
+        lose_place(l, p);
         return;
     }
     if (!can_go_on(l, p, identity)) {
@@ -182,6 +200,12 @@ static void on_end(struct kafka_table *l, struct kafka_table_partition *p, uint6
     kafka_table_post(l, event);
 }
 
+static bool is_about_place(rd_kafka_resp_err_t code)
+{
+    return code == RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET || code == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART ||
+           code == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC || code == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION;
+}
+
 static void on_error(struct kafka_table *l, const rd_kafka_message_t *m)
 {
     struct kafka_table_partition *p = partition_of(l, m);
@@ -196,8 +220,8 @@ static void on_error(struct kafka_table *l, const rd_kafka_message_t *m)
              F_TEXT("error", rd_kafka_err2name(m->err)), F_TEXT("text", rd_kafka_message_errstr(m)));
     if (!p || m->err == RD_KAFKA_RESP_ERR__MAX_POLL_EXCEEDED)
         return;
-    if (strcmp(topic, l->states_topic) == 0) {
-        kafka_table_asker_look_again(l);
+    if (strcmp(topic, l->states_topic) == 0 && is_about_place(m->err)) {
+        lose_place(l, p);
     } else if (m->err == RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET && strcmp(topic, l->requests_topic) == 0 && p->reads_requests) {
         leave(l, topic, p);
         p->next_request = 0;
@@ -314,170 +338,6 @@ static void poll_records(struct kafka_table *l)
     loop_defer(&l->loop, &l->poll_task);
 }
 
-/* --- owners --- */
-
-static void begin_owner(struct kafka_table *l, struct kafka_table_partition *p)
-{
-    if (p->owner || !p->is_assigned || l->is_closing)
-        return;
-    p->owner = kafka_table_owner_new(p);
-    if (p->owner)
-        l->n_owners++;
-    else if (!wheel_is_set(&l->owner_timer))
-        wheel_start(&l->loop.wheel, &l->owner_timer, OWNER_MS);
-}
-
-static void on_owner_timer(struct timer *t)
-{
-    struct kafka_table *l = CONTAINER_OF(t, struct kafka_table, owner_timer);
-
-    for (unsigned i = 0; i < l->n_partitions; i++)
-        begin_owner(l, &l->partitions[i]);
-}
-
-/* The table decides nothing more for the partition; requests that it has are forgotten. */
-static void lose(struct kafka_table *l, struct kafka_table_partition *p)
-{
-    if (!p->reads_requests)
-        return;
-    leave_requests(l, p);
-    kafka_table_post(l, kafka_table_event_new(p, KAFKA_TABLE_LOST, 0));
-}
-
-static void end_owner(struct kafka_table *l, struct kafka_table_partition *p)
-{
-    lose(l, p);
-    if (p->owner)
-        kafka_table_owner_stop(p->owner);
-}
-
-static void on_ready(struct mail *m)
-{
-    struct kafka_table_owner *o = CONTAINER_OF(m, struct kafka_table_owner, ready_mail);
-    struct kafka_table_partition *p = o->partition;
-    struct kafka_table *l = p->log;
-    struct kafka_table_event *event;
-
-    if (!p->is_assigned || l->is_closing)
-        return;
-    event = kafka_table_event_new(p, KAFKA_TABLE_OWNED, 0);
-    event->owner = o;
-    event->next_offset = o->end_offset;
-    kafka_table_post(l, event);
-    p->reads_requests = true;
-    p->next_request = o->first_request >= 0 ? (uint64_t)o->first_request : 0;
-    read_from(l, l->requests_topic, p, o->first_request);
-}
-
-void kafka_table_reader_ready(struct kafka_table_owner *o)
-{
-    o->ready_mail.on_mail = on_ready;
-    mailbox_post(&o->partition->log->loop.mailbox, &o->ready_mail);
-}
-
-static void check_end(struct kafka_table *l)
-{
-    if (l->is_closing && l->n_owners == 0)
-        loop_stop(&l->loop);
-}
-
-static void on_gone(struct mail *m)
-{
-    struct kafka_table_owner *o = CONTAINER_OF(m, struct kafka_table_owner, gone_mail);
-    struct kafka_table_partition *p = o->partition;
-    struct kafka_table *l = p->log;
-    struct kafka_table_event *event = kafka_table_event_new(p, KAFKA_TABLE_GONE, 0);
-
-    lose(l, p);
-    p->owner = NULL;
-    l->n_owners--;
-    event->owner = o;
-    kafka_table_post(l, event);
-    if (p->is_assigned && !wheel_is_set(&l->owner_timer))
-        wheel_start(&l->loop.wheel, &l->owner_timer, OWNER_MS);
-    check_end(l);
-}
-
-void kafka_table_reader_gone(struct kafka_table_owner *o)
-{
-    o->gone_mail.on_mail = on_gone;
-    mailbox_post(&o->partition->log->loop.mailbox, &o->gone_mail);
-}
-
-/* --- the group --- */
-
-static void note_rebalance(const struct kafka_table *l, const char *what, rd_kafka_resp_err_t code, int n)
-{
-    LOG_INFO(LOG_KAFKA, "table.group", F_TEXT("table", l->name), F_TEXT("what", what), F_INT("partitions", n),
-             F_TEXT("error", code ? rd_kafka_err2name(code) : ""));
-}
-
-static bool is_listed(const rd_kafka_topic_partition_list_t *list, int32_t partition)
-{
-    for (int i = 0; i < list->cnt; i++)
-        if (list->elems[i].partition == partition)
-            return true;
-    return false;
-}
-
-/* Owners of partitions that stay with this instance go on as if nothing had been. */
-static void on_assigned(struct kafka_table *l, rd_kafka_t *rk, rd_kafka_topic_partition_list_t *list)
-{
-    /* It is a member, no more: what it could fetch, and where from, is nobody's concern. */
-    for (int i = 0; i < list->cnt; i++)
-        list->elems[i].offset = 0;
-    note_rebalance(l, "assigned", rd_kafka_assign(rk, list), list->cnt);
-    (void)rd_kafka_pause_partitions(rk, list);
-    for (unsigned i = 0; i < l->n_partitions; i++) {
-        struct kafka_table_partition *p = &l->partitions[i];
-
-        p->is_assigned = is_listed(list, p->number);
-        if (p->is_assigned)
-            begin_owner(l, p);
-        else
-            end_owner(l, p);
-    }
-}
-
-static void end_all(struct kafka_table *l)
-{
-    for (unsigned i = 0; i < l->n_partitions; i++) {
-        l->partitions[i].is_assigned = false;
-        end_owner(l, &l->partitions[i]);
-    }
-}
-
-/* With each change in the group everything is taken away and given anew. In between owners go on: whoever becomes the owner of
- * one of their partitions fences them. */
-static void on_revoked(struct kafka_table *l, rd_kafka_t *rk, const rd_kafka_topic_partition_list_t *list)
-{
-    bool is_lost = rd_kafka_assignment_lost(rk);
-
-    if (is_lost)
-        end_all(l);
-    note_rebalance(l, is_lost ? "lost" : "revoked", rd_kafka_assign(rk, NULL), list->cnt);
-}
-
-static void on_rebalance(rd_kafka_t *rk, rd_kafka_resp_err_t code, rd_kafka_topic_partition_list_t *list, void *opaque)
-{
-    if (code == RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS)
-        on_assigned(opaque, rk, list);
-    else
-        on_revoked(opaque, rk, list);
-}
-
-static void poll_group(struct kafka_table *l)
-{
-    rd_kafka_message_t *m;
-
-    while ((m = rd_kafka_consumer_poll(l->group, 0))) {
-        if (m->err)
-            LOG_WARN(LOG_KAFKA, "table.group", F_TEXT("table", l->name), F_TEXT("error", rd_kafka_err2name(m->err)),
-                     F_TEXT("text", rd_kafka_message_errstr(m)));
-        rd_kafka_message_destroy(m);
-    }
-}
-
 /* --- the thread --- */
 
 static void on_poll(struct task *t)
@@ -486,7 +346,7 @@ static void on_poll(struct task *t)
 
     if (l->is_closing)
         return;
-    poll_group(l);
+    kafka_table_group_poll(l);
     poll_records(l);
 }
 
@@ -522,43 +382,27 @@ static void on_stop(struct mail *m)
 {
     struct kafka_table *l = CONTAINER_OF(m, struct kafka_table, stop_mail);
 
-    end_all(l);
-    rd_kafka_consumer_close(l->group);
-    l->is_closing = true;
-    check_end(l);
+    kafka_table_group_close(l);
 }
 
 static void *run(void *context)
 {
     struct kafka_table *l = context;
-    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
-    rd_kafka_resp_err_t code;
 
     metrics_attach_thread();
-    rd_kafka_topic_partition_list_add(list, l->requests_topic, RD_KAFKA_PARTITION_UA);
-    code = rd_kafka_subscribe(l->group, list);
-    if (code)
-        LOG_ERROR(LOG_KAFKA, "table.subscribe", F_TEXT("table", l->name), F_TEXT("error", rd_kafka_err2name(code)));
-    rd_kafka_topic_partition_list_destroy(list);
+    kafka_table_group_join(l);
     wheel_start(&l->loop.wheel, &l->poll_timer, POLL_MS);
     loop_run(&l->loop);
     return NULL;
 }
 
-static err open_handle(struct kafka_table *l, const struct kafka_settings *settings, const char *group, bool is_member,
-                       rd_kafka_t **out_rk, struct errinfo *ei)
+static err open_handle(struct kafka_table *l, const struct kafka_settings *settings, struct errinfo *ei)
 {
-    rd_kafka_conf_t *conf = kafka_consumer_conf_make(settings, l->k->bootstrap, str_from(group), l);
+    rd_kafka_conf_t *conf = kafka_consumer_conf_make(settings, l->k->bootstrap, str_from(l->transactions), l);
     char text[200];
 
-    if (is_member) {
-        /* Not cooperative-sticky: of librdkafka 2.0.2 it aborts the process when a member leaves before it was given anything. */
-        (void)rd_kafka_conf_set(conf, "partition.assignment.strategy", "roundrobin", text, sizeof text);
-        rd_kafka_conf_set_rebalance_cb(conf, on_rebalance);
-    } else {
-        (void)rd_kafka_conf_set(conf, "enable.partition.eof", "true", text, sizeof text);
-    }
-    return kafka_consumer_conf_open_made(conf, out_rk, ei);
+    (void)rd_kafka_conf_set(conf, "enable.partition.eof", "true", text, sizeof text);
+    return kafka_consumer_conf_open_made(conf, &l->rk, ei);
 }
 
 static err open_loop(struct kafka_table *l, struct errinfo *ei)
@@ -573,7 +417,6 @@ static err open_loop(struct kafka_table *l, struct errinfo *ei)
         return errinfo_set(ei, E_IO, "kafka: no event descriptor: %s", strerror(errno));
     l->poll_task.run = on_poll;
     l->poll_timer.on_timer = on_poll_timer;
-    l->owner_timer.on_timer = on_owner_timer;
     l->stop_mail.on_mail = on_stop;
     l->unchoke_mail.on_mail = on_unchoke;
     return E_OK;
@@ -583,11 +426,10 @@ err kafka_table_reader_open(struct kafka_table *l, const struct kafka_settings *
 {
     err e = open_loop(l, ei);
 
-    /* The transactional ids begin with what is the group's name as well. */
     if (e == E_OK)
-        e = open_handle(l, settings, l->transactions, true, &l->group, ei);
+        e = kafka_table_group_open(l, settings, ei);
     if (e == E_OK)
-        e = open_handle(l, settings, l->transactions, false, &l->rk, ei);
+        e = open_handle(l, settings, ei);
     if (e != E_OK)
         return e;
     l->memberships = rd_kafka_queue_get_consumer(l->group);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "kafka/kafka_error.h"
@@ -96,25 +97,50 @@ static err check_partitions(rd_kafka_t *rk, const char *topic, int32_t expected,
                        (int)expected);
 }
 
-static err check_policy(struct kafka *k, rd_kafka_t *rk, const char *topic, const struct kafka_topic_spec *spec,
+/* What is looked at of a topic that exists. */
+static const struct rule {
+    const char *name;
+    bool is_minimum; /* else it must be the same */
+    const char *why;
+} rules[] = {
+    {"cleanup.policy", false, "nothing it holds is safe"},
+    {"max.message.bytes", true, "larger records are refused"},
+};
+
+static const struct rule *rule_of(struct str name)
+{
+    for (size_t i = 0; i < ARRAY_LEN(rules); i++)
+        if (str_equal(name, str_from(rules[i].name)))
+            return &rules[i];
+    return NULL;
+}
+
+static bool agrees(const struct rule *rule, struct str found, struct str expected)
+{
+    uint64_t found_n, expected_n;
+
+    if (!rule->is_minimum)
+        return str_equal(found, expected);
+    return str_to_u64(found, UINT64_MAX / 2, &found_n) && str_to_u64(expected, UINT64_MAX / 2, &expected_n) &&
+           found_n >= expected_n;
+}
+
+static err check_config(struct kafka *k, rd_kafka_t *rk, const char *topic, const struct kafka_property *expected,
                         struct kafka_topics *r)
 {
-    static const char name[] = "cleanup.policy";
+    const struct rule *rule = rule_of(expected->name);
     char value[KAFKA_TOPIC_CONFIG_BYTES];
     rd_kafka_resp_err_t code;
 
-    for (size_t i = 0; i < spec->n_config; i++) {
-        if (!str_equal(spec->config[i].name, str_from(name)))
-            continue;
-        code = kafka_topic_check_read(rk, topic, name, value, &k->admin.is_stopping);
-        if (code)
-            return fail(r, topic, code);
-        if (!str_equal(spec->config[i].value, str_from(value)))
-            return errinfo_set(&r->result, E_INVAL,
-                               "topic %s has cleanup.policy=%s, but must have %.*s: nothing it holds is safe", topic, value,
-                               STR_ARG(spec->config[i].value));
-    }
-    return E_OK;
+    if (!rule)
+        return E_OK;
+    code = kafka_topic_check_read(rk, topic, rule->name, value, &k->admin.is_stopping);
+    if (code)
+        return fail(r, topic, code);
+    if (agrees(rule, str_from(value), expected->value))
+        return E_OK;
+    return errinfo_set(&r->result, E_INVAL, "topic %s has %s=%s, but must have %.*s%s: %s", topic, rule->name, value,
+                       STR_ARG(expected->value), rule->is_minimum ? " or more" : "", rule->why);
 }
 
 err kafka_topic_check(struct kafka *k, rd_kafka_t *rk, struct kafka_topics *r)
@@ -126,8 +152,8 @@ err kafka_topic_check(struct kafka *k, rd_kafka_t *rk, struct kafka_topics *r)
 
         if (r->specs[i].n_partitions)
             e = check_partitions(rk, full.p, r->specs[i].n_partitions, r);
-        if (e == E_OK)
-            e = check_policy(k, rk, full.p, &r->specs[i], r);
+        for (size_t j = 0; j < r->specs[i].n_config && e == E_OK; j++)
+            e = check_config(k, rk, full.p, &r->specs[i].config[j], r);
         mem_free(MEM_KAFKA, (char *)(uintptr_t)full.p);
     }
     return e;

@@ -33,6 +33,7 @@ enum {
     TABLE_KEY_MAX = 1024,        /* bytes; those over 440 are stored by their hash */
     TABLE_VALUE_MAX = 256 << 10, /* bytes */
     TABLE_REQUEST_MAX = 512 << 10,
+    TABLE_REPLY_MAX = 512 << 10,
     TABLE_PARTITIONS_MAX = 256,
 };
 
@@ -54,7 +55,7 @@ struct table_change {
 struct table_ops {
     /* Decides a request. Reads by table_txn_get() see everything decided before; nothing but the request and these reads may
      * enter the decision, since another owner may have to repeat it. `out_reply` (of MEM_TABLE) goes to the requester
-     * whatever the verdict. */
+     * whatever the verdict; over TABLE_REPLY_MAX bytes the request is refused, with an empty one. */
     enum table_verdict (*decide)(void *context, struct table_txn *txn, struct str request, struct buf *out_reply);
     /* The view has this now (committed). NULL: nobody asks. Not called for what a view held when it was opened. */
     void (*on_applied)(void *context, const struct table_change *change);

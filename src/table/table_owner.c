@@ -270,6 +270,10 @@ static bool decide(struct table_partition *p, struct table_txn *txn, const struc
 {
     enum table_verdict verdict = p->table->ops->decide(p->table->context, txn, request->body, reply);
 
+    if (buf_size(reply) > TABLE_REPLY_MAX) {
+        buf_free(reply, MEM_TABLE);
+        txn->has_failed = true;
+    }
     return verdict == TABLE_ACCEPTED && !txn->has_failed;
 }
 

@@ -191,6 +191,21 @@ def test_a_view_follows_topics_that_were_made_anew(kafka, peers):
     assert peer.do(f"create {KEYS[1]} new") == "E_OK"
 
 
+def test_a_running_table_follows_topics_that_are_made_anew(kafka, peers):
+    peer = peers(kafka, "first")
+    owned_by(peer)
+    for key in KEYS:
+        assert peer.do(f"put {key} old") == "E_OK"
+    remake(kafka, peers.prefix)
+    # Whoever starts makes them.
+    other = peers(kafka, "second")
+    until(lambda: other.do(f"create {KEYS[0]} new") in ("E_OK", "E_DENIED"), "a decision")
+    until(lambda: peer.dump() == {KEYS[0]: "new"}, "the running view to follow")
+    assert agree(peer, other, peers(kafka, "from-nothing")) == {KEYS[0]: "new"}
+    until(lambda: peer.do(f"put {KEYS[1]} new") == "E_OK", "changes to work again")
+    assert agree(peer, other)[KEYS[1]] == "new"
+
+
 def test_records_cut_off_the_log_are_cut_off_every_view(kafka, peers):
     peer = peers(kafka, "first")
     for key in KEYS:
@@ -223,6 +238,7 @@ def test_a_view_that_was_away_for_too_long_is_built_again(kafka, peers):
 @pytest.mark.parametrize("suffix, partitions, config, reason", [
     ("states", 3, {"cleanup.policy": "delete"}, "has cleanup.policy=delete, but must have compact"),
     ("requests", 3, {"cleanup.policy": "compact"}, "has cleanup.policy=compact, but must have delete"),
+    ("replies", 3, {"max.message.bytes": "1000"}, "has max.message.bytes=1000, but must have 1048576 or more"),
     ("states", 4, {"cleanup.policy": "compact"}, "has 4 partitions, not 3"),
 ])
 def test_topics_that_would_lose_something_are_refused(kafka, peers, suffix, partitions, config, reason):
