@@ -239,6 +239,29 @@ def test_only_allowed_headers_go_on(fan, subscriber):
     assert [name for name in ("do-not-forward", "Authorization", "Cookie", "X-Forwarded-For") if request.all(name)] == []
 
 
+def test_a_trace_goes_on_with_a_parent_of_ours_and_the_events_own_trace_stays(fan, subscriber):
+    three = [subscriber() for _ in range(3)]
+    trace, parent = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+    own = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    headers = event(traceparent=own) | {"traceparent": f"00-{trace}-{parent}-01", "tracestate": "a=1", "baggage": "k=v"}
+    assert fan(*(s.url for s in three)).send(headers).status == 202
+    parents = set()
+    for s in three:
+        request = s.only()
+        assert request.header("ce-traceparent") == own
+        assert (request.header("tracestate"), request.header("baggage")) == ("a=1", "k=v")
+        version, same, new, flags = request.header("traceparent").split("-")
+        assert (version, same, flags) == ("00", trace, "01")
+        parents.add(new)
+    assert len(parents) == 3 and parent not in parents
+
+
+def test_a_trace_that_is_none_is_not_passed_on(fan, subscriber):
+    s = subscriber()
+    assert fan(s.url).send(event() | {"traceparent": "00-xyz", "tracestate": "a=1"}).status == 202
+    assert (s.only().header("traceparent"), s.only().header("tracestate")) == (None, None)
+
+
 def test_a_channel_may_name_what_goes_on(fan, subscriber):
     s = subscriber()
     sidecar = fan(s.url, forward_headers=["X-Tenant"], forward_prefixes=["x-my-"])
