@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "config/config_doc.h"
+#include "main/fanout_check.h"
 #include "main/kafka_acls.h"
 #include "main/kafka_options.h"
 #include "main/rule_options.h"
@@ -37,6 +38,12 @@ static err check_tls(const struct config *config, const char *file, struct confi
     return e;
 }
 
+/* A fan-out alone has none. */
+static bool has_kafka(const struct config *config)
+{
+    return config->kafka.bootstrap.n || config->kafka.is_embedded;
+}
+
 /* With `acls` the permissions that the configuration needs are printed there, if it is good. */
 static err load(const struct cli *cli, FILE *acls, struct config_errors *errors)
 {
@@ -54,12 +61,14 @@ static err load(const struct cli *cli, FILE *acls, struct config_errors *errors)
     rule_table_unref(rules);
     if (e == E_OK && !cli->skips_secrets) /* on another machine the files need not be there */
         e = check_tls(config, cli_source_name(cli), errors);
+    if (e == E_OK && !cli->skips_secrets)
+        e = fanout_check(config, errors);
     if (e != E_OK) {
         config_unref(config);
         return e;
     }
     /* With references in place of secrets librdkafka would look at the wrong values. */
-    if (!cli->skips_secrets)
+    if (!cli->skips_secrets && has_kafka(config))
         e = kafka_options_check(config, &errors->items[0]);
     if (e != E_OK) {
         errors->count = 1;

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from lib.server import MILLRACE, Server, write_config
+from lib.server import MILLRACE, Server, run_command, write_config
 from lib.sidecar import READY, channel, document, event, holds, write
 from lib.subscriber import Answer
 from lib.wait import HANG_S, until
@@ -274,6 +274,19 @@ def test_knatives_form_is_written_under_its_name(tmp_path):
     assert done.returncode == 1 and "comes before" in done.stderr
     done = write_channels(tmp_path / "nowhere", text)
     assert done.returncode == 1 and "nowhere" in done.stderr
+
+
+def test_check_reads_the_channels_as_well(tmp_path):
+    config = write_config({"fanout": {"config_dir": str(tmp_path / "channels")}}, tmp_path / "millrace.yaml")
+    done = run_command("check", "-c", config)
+    assert done.returncode == 1 and f"{tmp_path}/channels: neither channels.yaml nor" in done.stderr
+    write(tmp_path / "channels", "channels:\n- {namespace: a, nme: b}\n")
+    done = run_command("check", "-c", config)
+    assert done.returncode == 1 and f"{tmp_path}/channels/channels.yaml:2: nme: no such field" in done.stderr
+    assert run_command("check", "-c", config, "--no-secrets").returncode == 0, "on another machine they need not be there"
+    write(tmp_path / "channels", "channels:\n- {namespace: a, name: b}\n")
+    done = run_command("check", "-c", config)
+    assert (done.returncode, done.stdout) == (0, "OK\n"), done.stderr
 
 
 # --- the process ---
