@@ -307,15 +307,18 @@ void http2_client_conn_settle_all(struct http_client_endpoint *ep)
         settle(c);
 }
 
+static void drop_list(struct list *conns)
+{
+    while (!list_is_empty(conns)) {
+        struct http2_client_conn *c = from_link(conns->next);
+
+        leave(c, E_OK);
+        http2_client_stream_cancel_all(c);
+    }
+}
+
 void http2_client_conn_drop_all(struct http_client_endpoint *ep)
 {
-    struct list *const lists[] = {&ep->idle, &ep->busy};
-
-    for (size_t i = 0; i < ARRAY_LEN(lists); i++)
-        while (!list_is_empty(lists[i])) {
-            struct http2_client_conn *c = from_link(lists[i]->next);
-
-            leave(c, E_OK);
-            http2_client_stream_cancel_all(c);
-        }
+    drop_list(&ep->idle);
+    drop_list(&ep->busy);
 }

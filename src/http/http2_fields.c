@@ -37,6 +37,7 @@ static size_t settle(struct http2_fields *f)
     const char *at = buf_str(&f->head->text).p;
     size_t n_pseudo = 0;
 
+    ASSERT(at || f->n == 0);
     for (size_t i = 0; i < f->n; i++) {
         struct http_header *h = &f->head->headers[i];
 
@@ -71,8 +72,8 @@ static size_t join_cookie(struct http2_fields *f, size_t n_pseudo)
             continue;
         }
         if (cookie) {
-            memcpy(joined + bytes, "; ", 2);
-            bytes += 2;
+            joined[bytes++] = ';';
+            joined[bytes++] = ' ';
         } else {
             cookie = &headers[n];
             headers[n++] = headers[i];
@@ -81,6 +82,7 @@ static size_t join_cookie(struct http2_fields *f, size_t n_pseudo)
             memcpy(joined + bytes, piece.p, piece.n);
         bytes += piece.n;
     }
+    ASSERT(cookie);
     cookie->value = (struct str){joined, bytes};
     buf_commit(text, bytes);
     return n;

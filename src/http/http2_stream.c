@@ -77,7 +77,8 @@ static ssize_t read_out(nghttp2_session *session, int32_t id, uint8_t *to, size_
     (void)session;
     (void)id;
     (void)user;
-    memcpy(to, rest.p, n);
+    if (n)
+        memcpy(to, rest.p, n);
     buf_consume(&st->out, n);
     if (n == rest.n) {
         *flags |= NGHTTP2_DATA_FLAG_EOF;
