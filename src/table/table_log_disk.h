@@ -23,7 +23,7 @@ struct table_log_disk {
 };
 
 /* Opens the log of a table, made when it is missing. E_INVAL: there is one with another number of partitions, or of a later
- * version; else as store.h. After a failure it is closed as well. */
+ * version; else as store.h. To be closed after a failure as well. */
 MUST_USE err table_log_disk_open(struct table_log_disk *d, struct store *store, const char *name, unsigned n_partitions,
                                  struct errinfo *ei);
 void table_log_disk_close(struct table_log_disk *d);
