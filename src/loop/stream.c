@@ -113,8 +113,8 @@ static void take_sealed(struct stream *s, struct str sealed)
         defer(s); /* what was written before can leave */
     }
     if (plain.n > 0 && s->state == STATE_OPEN)
-        take(s, plain); /* after it the connection may be somebody else's */
-    if (step == TLS_STEP_END) {
+        take(s, plain);                          /* after it the connection may be somebody else's */
+    if (step == TLS_STEP_END && !s->is_paused) { /* else what came before it is offered first: it is found again then */
         stream_close(s, E_CLOSED);
     } else if (step == TLS_STEP_FAILED) {
         s->is_reset = true;
@@ -275,6 +275,8 @@ static void run(struct task *t)
     if (s->state == STATE_OPEN && !s->is_paused && s->is_offer_due) {
         s->is_offer_due = false;
         offer_kept(s);
+        if (s->tls && s->state == STATE_OPEN && !s->is_paused)
+            take_sealed(s, (struct str){0}); /* the end, if it came with what was kept */
     }
     if (!s->is_blocked && !s->is_connecting && s->state != STATE_RELEASED)
         write_out(s);

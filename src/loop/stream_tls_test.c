@@ -10,13 +10,13 @@
 #include "loop/tls_fixture.h"
 #include "loop/tls_tickets.h"
 
-enum { TURNS = 60, BIG = 1 << 20, HANDSHAKE_MS = 30 };
+enum { TURNS = 60, BIG = 1 << 20, HANDSHAKE_MS = 30, FAR_MS = 1000000 };
 
 /* An end's owner, freed by on_close. */
 struct end {
     struct stream s;
     struct seen *seen;
-    bool releases, ignores;
+    bool releases, ignores, pauses;
 };
 
 /* What happened at an end; survives it. */
@@ -30,7 +30,7 @@ struct seen {
 };
 
 static struct loop l, second;
-static struct tls *server_tls, *client_tls;
+static struct tls *server_tls, *hasty_tls, *client_tls; /* hasty: a server with little time for a handshake */
 static struct tls_stats stats, client_stats;
 static struct seen at_server, at_client;
 static struct end *server, *client;
@@ -42,7 +42,9 @@ static size_t on_data(struct stream *s, struct str bytes)
     struct end *e = CONTAINER_OF(s, struct end, s);
 
     assert_true(s->tls->is_ready);
-    if (e->ignores)
+    if (e->pauses)
+        stream_pause(s);
+    if (e->ignores || e->pauses)
         return 0;
     if (e->releases) {
         assert_int_equal(stream_release(s, bytes, &e->seen->parts), E_OK);
@@ -99,13 +101,13 @@ static void turns(int n)
 }
 
 /* The server's end over a socket pair; returns the other descriptor. */
-static int open_server(void)
+static int open_server(struct tls *tls)
 {
     int fds[2];
 
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
     server = end_new(&at_server);
-    assert_int_equal(stream_open_tls(&server->s, &l, fds[0], &ops, server_tls), E_OK);
+    assert_int_equal(stream_open_tls(&server->s, &l, fds[0], &ops, tls), E_OK);
     return fds[1];
 }
 
@@ -231,6 +233,63 @@ static void a_paused_end_is_offered_later_what_was_opened(void **state)
     assert_int_equal(at_server.n, 4);
 }
 
+/* A client publishes, says DISCONNECT and goes: all of it is there in one piece when the server reads. */
+static void say_and_end(const char *text)
+{
+    open_both("server.example");
+    turns(TURNS);
+    stream_pause(&server->s);
+    assert_int_equal(stream_write(&client->s, str_from(text)), E_OK);
+    turns(TURNS);
+    stream_shut_output(&client->s);
+}
+
+static void what_came_before_the_end_is_offered_when_a_paused_end_resumes(void **state)
+{
+    (void)state;
+    say_and_end("last words");
+    server->pauses = true;
+    stream_resume(&server->s);
+    turns(TURNS);
+    assert_int_equal(at_server.n, 0);
+    assert_int_equal(at_server.closes, 0);
+    server->pauses = false;
+    stream_resume(&server->s);
+    turns(TURNS);
+    assert_int_equal(at_server.n, 10);
+    assert_int_equal(at_server.why, E_CLOSED);
+    assert_false(at_server.was_reset);
+}
+
+/* As a hand-over comes. */
+static void on_arrival(struct mail *m)
+{
+    struct end *next = end_new(&at_server);
+
+    (void)m;
+    assert_int_equal(stream_adopt(&next->s, &second, &ops, &at_server.parts), E_OK);
+    server = next;
+    at_server.closes = 0;
+}
+
+static void an_end_that_came_before_the_move_is_found_after_it(void **state)
+{
+    struct mail arrival = {.on_mail = on_arrival};
+
+    (void)state;
+    say_and_end("hello");
+    server->releases = true;
+    stream_resume(&server->s);
+    turns(TURNS);
+    assert_int_equal(at_server.closes, 1);
+    mailbox_post(&second.mailbox, &arrival);
+    for (int i = 0; i < 4; i++)
+        loop_turn(&second, 0);
+    assert_int_equal(at_server.n, 5);
+    assert_int_equal(at_server.closes, 1);
+    assert_false(at_server.was_reset);
+}
+
 static void an_end_is_announced(void **state)
 {
     (void)state;
@@ -324,7 +383,7 @@ static void a_handshake_has_a_time_limit_however_the_peer_spends_it(void **state
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         uint64_t before = atomic_load(&stats.failed[TLS_FAILED_TIMEOUT]);
-        int peer = open_server();
+        int peer = open_server(hasty_tls);
 
         forget(&at_server);
         assert_int_equal(write(peer, rows[i], strlen(rows[i])), strlen(rows[i]));
@@ -339,7 +398,7 @@ static void a_handshake_has_a_time_limit_however_the_peer_spends_it(void **state
 
 static void a_peer_that_speaks_something_else_hears_an_alert_at_most(void **state)
 {
-    int peer = open_server();
+    int peer = open_server(server_tls);
     char got[64];
     ssize_t n;
 
@@ -355,7 +414,7 @@ static void a_peer_that_speaks_something_else_hears_an_alert_at_most(void **stat
 static void a_peer_that_goes_away_during_the_handshake_is_counted(void **state)
 {
     uint64_t before = atomic_load(&stats.failed[TLS_FAILED_CLOSED]);
-    int peer = open_server();
+    int peer = open_server(server_tls);
 
     (void)state;
     close(peer);
@@ -385,7 +444,7 @@ static void a_turn_does_a_few_handshakes_only(void **state)
 
     (void)state;
     for (size_t i = 0; i < MANY; i++) {
-        peers[i] = open_server();
+        peers[i] = open_server(server_tls);
         assert_int_equal(write(peers[i], "GET / HTTP/1.1\r\n\r\n", 18), 18);
     }
     server = NULL;
@@ -421,14 +480,16 @@ static int open_all(void **state)
             .n_certs = 1,
             .tickets = tickets,
             .alpn = (const char *const[]){"mqtt", NULL},
-            .handshake_timeout_ms = HANDSHAKE_MS,
+            .handshake_timeout_ms = FAR_MS,
             .stats = &stats,
         };
         struct tls_options client_options = {
-            .ca_files = &ca, .n_cas = 1, .handshake_timeout_ms = 10000, .stats = &client_stats};
+            .ca_files = &ca, .n_cas = 1, .handshake_timeout_ms = FAR_MS, .stats = &client_stats};
 
         if (tls_new_server(&options, &server_tls, &ei) != E_OK || tls_new_client(&client_options, &client_tls, &ei) != E_OK)
             fail_msg("%s", ei.text);
+        options.handshake_timeout_ms = HANDSHAKE_MS;
+        assert_int_equal(tls_new_server(&options, &hasty_tls, NULL), E_OK);
     }
     tls_tickets_unref(tickets);
     at_server.bytes = mem_alloc(MEM_TEST, BIG);
@@ -442,6 +503,7 @@ static int close_all(void **state)
 {
     (void)state;
     tls_unref(server_tls);
+    tls_unref(hasty_tls);
     tls_unref(client_tls);
     identity_free(&root);
     identity_free(&server_id);
@@ -460,6 +522,8 @@ int main(void)
         TEST(output_may_be_written_before_the_handshake),
         TEST(large_output_comes_whole_and_in_order),
         TEST(a_paused_end_is_offered_later_what_was_opened),
+        TEST(what_came_before_the_end_is_offered_when_a_paused_end_resumes),
+        TEST(an_end_that_came_before_the_move_is_found_after_it),
         TEST(an_end_is_announced),
         TEST(a_shut_output_leaves_the_other_way_open),
         TEST(an_end_without_a_word_is_not_taken_for_one_in_order),

@@ -33,12 +33,12 @@ struct tls_options {
     const char *const *cert_files; /* certificates with their chains; by SNI one whose names match is taken, else the first */
     const char *const *key_files;  /* as many */
     size_t n_certs;
-    const char *const *ca_files; /* whom we trust; a server without any leaves that to whoever looks at the peer (tls_peer.h), a
-                                    client trusts what the system does */
+    /* Whom we trust. A server without any leaves that to whoever looks at the peer (tls_peer.h), a client trusts whom the system does. */
+    const char *const *ca_files;
     size_t n_cas;
-    const char *const
-        *crl_files; /* none: nothing is looked up. Else the issuer of a peer's certificate must have a list here that
-                                     is not over; those above it may have one */
+    /* Without any nothing is looked up. Else the issuer of a peer's certificate must have a list here that is not over; those above it
+     * may have one. */
+    const char *const *crl_files;
     size_t n_crls;
     enum tls_version min_version;
     enum tls_client_auth client_auth;   /* server */
@@ -47,7 +47,7 @@ struct tls_options {
     void *psk_context;                  /* what it is called with, kept as long as the result lives, */
     void (*psk_release)(void *context); /* and given back by this, also when it fails; may be NULL */
     const char *const
-        *alpn; /* protocols by preference, ended by NULL; a server refuses clients that ask for others only. NULL: none */
+        *alpn; /* a server's protocols by preference, ended by NULL: who asks for others only is refused; NULL: any */
     uint32_t handshake_timeout_ms;
     unsigned max_handshakes; /* under way at a time, of all that share `stats`; a server's; 0: no bound */
     struct tls_stats *stats; /* lives as long as the process */
