@@ -497,6 +497,150 @@ static void an_idle_connection_is_closed_after_a_while(void **state)
     assert_int_equal(t.client.endpoints.n_entries, 0); /* forgotten with its last connection */
 }
 
+/* ---- requests that are prepared and large ---- */
+
+static err ask_with(const struct http_client_request *extra, struct asked **out)
+{
+    struct asked *a = &t.asked[t.n_asked++];
+    struct http_client_request request = *extra;
+    struct http_url url;
+
+    assert_true(t.n_asked <= CALLS);
+    assert_int_equal(http_url_parse(str_from(t.url), &url, NULL), E_OK);
+    request.url = &url;
+    request.method = HTTP_METHOD_POST;
+    request.timeout_ms = FAR_MS;
+    a->call.on_done = on_done;
+    *out = a;
+    return http_client_send(&t.client, &a->call, &request);
+}
+
+static void lines_that_are_ready_follow_the_other_headers(void **state)
+{
+    const struct str lines[] = {STR("ce-id: 1\r\nce-type: t\r\n"), {0}, STR("x: y\r\n")};
+    struct asked *a;
+    int fd;
+
+    (void)state;
+    assert_int_equal(ask_with(&(struct http_client_request){.lines = lines, .n_lines = 3, .body = STR("hello")}, &a), E_OK);
+    fd = accept_one();
+    assert_non_null(strstr(hear(fd), "\r\nContent-Length: 5\r\nce-id: 1\r\nce-type: t\r\nx: y\r\n\r\nhello"));
+    say(fd, OK(0, ""));
+    wait_for(a);
+    close(fd);
+}
+
+static void pools_share_no_connection(void **state)
+{
+    struct asked *a, *b, *c;
+    int first, second;
+
+    (void)state;
+    assert_int_equal(ask_with(&(struct http_client_request){.pool = 1, .body = STR("hello")}, &a), E_OK);
+    first = accept_one();
+    hear(first);
+    say(first, OK(0, ""));
+    wait_for(a);
+    assert_int_equal(ask_with(&(struct http_client_request){.pool = 2, .body = STR("hello")}, &b), E_OK);
+    second = accept_one();
+    hear(second);
+    say(second, OK(0, ""));
+    wait_for(b);
+    assert_int_equal(ask_with(&(struct http_client_request){.pool = 1, .body = STR("hello")}, &c), E_OK);
+    hear(first);
+    say(first, OK(0, ""));
+    wait_for(c);
+    close(first);
+    close(second);
+}
+
+/* More than the sockets take at once: what the kernel does not take waits where it lies. */
+static void a_large_body_leaves_as_the_server_takes_it(void **state)
+{
+    enum { BODY_BYTES = 16 << 20 };
+    char *body = mem_alloc(MEM_TEST, BODY_BYTES), *got = mem_alloc(MEM_TEST, BODY_BYTES + 4096), *end = NULL;
+    size_t n = 0;
+    struct asked *a;
+    int fd;
+
+    (void)state;
+    for (size_t i = 0; i < BODY_BYTES; i++)
+        body[i] = (char)('a' + i % 26);
+    assert_int_equal(ask_with(&(struct http_client_request){.body = {body, BODY_BYTES}}, &a), E_OK);
+    fd = accept_one();
+    while (!end || n < (size_t)(end - got) + BODY_BYTES) {
+        ssize_t more = read(fd, got + n, BODY_BYTES + 4096 - n);
+
+        assert_true(more > 0 || (more < 0 && errno == EAGAIN));
+        n += more > 0 ? (size_t)more : 0;
+        turn();
+        if (!end && (end = memmem(got, n, "\r\n\r\n", 4)))
+            end += 4;
+        assert_true(mem_used(MEM_LOOP) < BODY_BYTES);
+    }
+    assert_memory_equal(end, body, BODY_BYTES);
+    say(fd, OK(0, ""));
+    wait_for(a);
+    assert_int_equal(a->result, E_OK);
+    close(fd);
+    mem_free(MEM_TEST, body);
+    mem_free(MEM_TEST, got);
+}
+
+/* The rest of a request that nobody waits for any more must not be taken for the next one. */
+static void a_connection_whose_server_answered_too_early_is_not_used_again(void **state)
+{
+    enum { BODY_BYTES = 16 << 20 };
+    char *body = mem_alloc_zero(MEM_TEST, BODY_BYTES);
+    struct asked *a;
+    int first, second;
+
+    (void)state;
+    assert_int_equal(ask_with(&(struct http_client_request){.body = {body, BODY_BYTES}}, &a), E_OK);
+    first = accept_one();
+    say(first, OK(0, ""));
+    wait_for(a);
+    assert_int_equal(a->result, E_OK);
+    a = ask();
+    second = accept_one();
+    hear(second);
+    say(second, OK(0, ""));
+    wait_for(a);
+    close(first);
+    close(second);
+    mem_free(MEM_TEST, body);
+}
+
+static struct asked *asked_next;
+
+/* The response before lies there until the next one comes. */
+static void asks_again(struct asked *a)
+{
+    if (asked_next)
+        return;
+    asked_next = ask();
+    assert_true(str_equal(a->call.body, STR("first")));
+}
+
+static void a_connection_is_used_again_by_whoever_just_got_its_response(void **state)
+{
+    struct asked *a = ask();
+    int fd = accept_one();
+
+    (void)state;
+    asked_next = NULL;
+    t.on_done = asks_again;
+    hear(fd);
+    say(fd, OK(5, "first"));
+    wait_for(a);
+    hear(fd);
+    say(fd, OK(2, "2."));
+    wait_for(asked_next);
+    assert_string_equal(asked_next->body, "2.");
+    assert_nobody_connects();
+    close(fd);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -515,6 +659,11 @@ int main(void)
         TEST(a_closed_client_answers_all_and_takes_nothing),
         TEST(a_connection_that_says_what_nobody_asked_for_is_closed),
         TEST(an_idle_connection_is_closed_after_a_while),
+        TEST(lines_that_are_ready_follow_the_other_headers),
+        TEST(pools_share_no_connection),
+        TEST(a_large_body_leaves_as_the_server_takes_it),
+        TEST(a_connection_whose_server_answered_too_early_is_not_used_again),
+        TEST(a_connection_is_used_again_by_whoever_just_got_its_response),
     };
 
     return cmocka_run_group_tests_name("http_client", tests, NULL, NULL);
