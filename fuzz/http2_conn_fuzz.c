@@ -1,44 +1,11 @@
 /* http2_conn_fuzz: frames of a peer on an HTTP/2 connection of a server: well-formed ones, wrong ones, cut ones, header blocks of known
  * fields and of any bytes, while time passes, handlers answer late, the peer stops reading and the server begins to drain. */
-#include <nghttp2/nghttp2.h>
-
+#include "http2_frames.h"
 #include "http_target.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { PASS_MS = 700, FRAME_HEAD_BYTES = 9, PAYLOAD_MAX = 512, STEPS_MAX = 100, TYPES = 12 };
-
-struct input {
-    const uint8_t *p;
-    size_t n;
-};
-
-static unsigned next(struct input *in)
-{
-    if (in->n == 0)
-        return 0;
-    in->n--;
-    return *in->p++;
-}
-
-static size_t write_frame(uint8_t *to, unsigned type, unsigned flags, uint32_t id, size_t length, const uint8_t *payload,
-                          size_t n)
-{
-    const uint8_t head[FRAME_HEAD_BYTES] = {(uint8_t)(length >> 16),
-                                            (uint8_t)(length >> 8),
-                                            (uint8_t)length,
-                                            (uint8_t)type,
-                                            (uint8_t)flags,
-                                            0,
-                                            0,
-                                            (uint8_t)(id >> 8),
-                                            (uint8_t)id};
-
-    memcpy(to, head, sizeof head);
-    if (n > 0)
-        memcpy(to + sizeof head, payload, n);
-    return sizeof head + n;
-}
+enum { PASS_MS = 700, STEPS_MAX = 100 };
 
 static void put_frame(unsigned type, unsigned flags, uint32_t id, size_t length, const uint8_t *payload, size_t n)
 {
@@ -47,15 +14,11 @@ static void put_frame(unsigned type, unsigned flags, uint32_t id, size_t length,
     http_target_put(frame, write_frame(frame, type, flags, id, length, payload, n));
 }
 
-/* Any bytes as the payload of any frame; now and then its length is a lie. */
 static void put_any_frame(struct input *in)
 {
-    unsigned type = next(in), flags = next(in), id = next(in), n = next(in), lie = next(in);
+    uint8_t frame[FRAME_HEAD_BYTES + PAYLOAD_MAX];
 
-    n = n < in->n ? n : (unsigned)in->n;
-    put_frame(type % TYPES, flags, id, lie % 16 == 0 ? lie * 8 : n, in->p, n);
-    in->p += n;
-    in->n -= n;
+    http_target_put(frame, write_any_frame(frame, in));
 }
 
 /* Fields in the static table of HPACK and some literals: what requests are made of, also where it has no place. */
