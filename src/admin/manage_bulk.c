@@ -13,7 +13,7 @@
 #include "registry/registry_state.h"
 
 enum {
-    AT_ONCE = 64,     /* lines on their way to the table */
+    AT_ONCE = 256,    /* lines on their way to the table */
     MAX_ERRORS = 100, /* that are told one by one */
     MAX_LINE_BYTES = 2 * DOCUMENT_MAX_BYTES,
     MAX_EXPORT_BYTES = 4 << 20,

@@ -121,6 +121,10 @@ static err read_flag(struct cli *cli, struct arguments *args, struct errinfo *ei
 
     args->next++;
     args->left--;
+    if (!flag && word[0] != '-' && cli->manage.n_words < cli_command_table[cli->command].max_words) {
+        cli->manage.words[cli->manage.n_words++] = word;
+        return E_OK;
+    }
     if (!flag)
         return refuse_word(ei, word[0] == '-' ? "unknown flag" : "unexpected argument", word, &near);
     if (!flag->value && equals)
@@ -179,6 +183,10 @@ static err check_sources(const struct cli *cli, struct errinfo *ei)
         return errinfo_set(ei, E_INVAL, "--dev and --config exclude each other");
     if (cli->command == CLI_FANOUT || cli->command == CLI_FANOUT_WRITE)
         return E_OK;
+    if (cli_command_table[cli->command].max_words)
+        return cli->manage.n_words ? E_OK
+                                   : errinfo_set(ei, E_INVAL, "%s what? %s", cli_command_table[cli->command].name,
+                                                 cli_command_table[cli->command].usage);
     if (!cli->is_dev && !cli->config_file && cli->setting_count == 0)
         return errinfo_set(ei, E_INVAL, "which configuration? -c FILE, or --dev to try it out");
     return E_OK;

@@ -22,6 +22,9 @@ enum cli_command {
     CLI_FANOUT_WRITE,
     CLI_COMMAND_SEND,
     CLI_EVENTS,
+    CLI_TENANT,
+    CLI_DEVICE,
+    CLI_CREDENTIALS,
     CLI_COMMANDS,
 };
 
@@ -41,6 +44,16 @@ struct cli_talk {
     bool wants_response, wants_ack;
 };
 
+enum { CLI_MAX_WORDS = 3 };
+
+/* What `tenant`, `device` and `credentials` are asked for: a verb and ids; NULL: not given. */
+struct cli_manage {
+    const char *words[CLI_MAX_WORDS];
+    unsigned n_words;
+    const char *api, *user, *token, *body, *if_match, *filter, *sort, *page, *page_size, *output;
+    bool has_secrets;
+};
+
 /* All-zero is valid. Texts are borrowed from argv, which is never freed. */
 struct cli {
     enum cli_command command;
@@ -50,9 +63,10 @@ struct cli {
     bool prints_acls;
     bool prints_docs;
     const char *config_file; /* NULL: none */
-    const char *from;        /* of `fanout write-config`: the file; NULL: stdin */
+    const char *from;        /* of `fanout write-config` and the management: the file; NULL: stdin, or nothing */
     struct cli_explain explain;
     struct cli_talk talk;
+    struct cli_manage manage;
     struct config_setting settings[CLI_MAX_SETTINGS];
     size_t setting_count;
     char *owned[CLI_MAX_SETTINGS]; /* those of the settings that were put together here */

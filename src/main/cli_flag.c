@@ -11,12 +11,17 @@ enum {
     SEND = 1u << CLI_COMMAND_SEND,
     EVENTS = 1u << CLI_EVENTS,
     TALK = SEND | EVENTS,
+    TENANT = 1u << CLI_TENANT,
+    DEVICE = 1u << CLI_DEVICE,
+    CREDENTIALS = 1u << CLI_CREDENTIALS,
+    MANAGE = TENANT | DEVICE | CREDENTIALS,
     BOTH = SERVE | CHECK | EXPLAIN,
 };
 
-#define KEPT_IN(member)        .kind = CLI_FLAG_TEXT, .commands = EXPLAIN, .offset = offsetof(struct cli, explain.member)
-#define SAID_IN(which, member) .kind = CLI_FLAG_TEXT, .commands = (which), .offset = offsetof(struct cli, talk.member)
-#define SWITCH(which, member)  .kind = CLI_FLAG_SWITCH, .commands = (which), .offset = offsetof(struct cli, member)
+#define KEPT_IN(member)           .kind = CLI_FLAG_TEXT, .commands = EXPLAIN, .offset = offsetof(struct cli, explain.member)
+#define SAID_IN(which, member)    .kind = CLI_FLAG_TEXT, .commands = (which), .offset = offsetof(struct cli, talk.member)
+#define MANAGED_IN(which, member) .kind = CLI_FLAG_TEXT, .commands = (which), .offset = offsetof(struct cli, manage.member)
+#define SWITCH(which, member)     .kind = CLI_FLAG_SWITCH, .commands = (which), .offset = offsetof(struct cli, member)
 
 const struct cli_command_row cli_command_table[CLI_COMMANDS] = {
     [CLI_SERVE] = {"serve", "serve devices until SIGTERM or SIGINT", "millrace serve (-c FILE | --dev) [FLAGS]", NULL,
@@ -51,6 +56,26 @@ const struct cli_command_row cli_command_table[CLI_COMMANDS] = {
          "millrace events (-c FILE | --dev | --kafka BOOTSTRAP) --tenant ID [FLAGS]", NULL,
          "Prints the records of hono.telemetry.TENANT, hono.event.TENANT and hono.command_response.TENANT as they come,\n"
          "until it is interrupted.\n"},
+    [CLI_TENANT] =
+        {.name = "tenant",
+         .summary = "manage tenants",
+         .usage = "millrace tenant create|get|update|delete|list [TENANT] [FLAGS]",
+         .description =
+             "Asks the management interface of a running process (REGISTRY.md). create and update take the tenant's\n"
+             "members as JSON. Exits 0 when it is done, 1 when the registry says no, 2 when it could not be asked.\n",
+         .max_words = 2},
+    [CLI_DEVICE] = {.name = "device",
+                    .summary = "manage devices",
+                    .usage = "millrace device create|get|update|delete|list|import|export TENANT [DEVICE] [FLAGS]",
+                    .description = "As tenant. import takes lines of JSON as export prints them, {\"id\", \"device\", "
+                                   "\"credentials\"} each, and leaves\n"
+                                   "alone what is there: an import that was interrupted is simply begun again.\n",
+                    .max_words = 3},
+    [CLI_CREDENTIALS] = {.name = "credentials",
+                         .summary = "manage what devices log in with",
+                         .usage = "millrace credentials get|update|delete TENANT DEVICE [FLAGS]",
+                         .description = "As tenant. update puts a list in the place of all credentials of the device.\n",
+                         .max_words = 3},
 };
 
 const struct cli_flag_row cli_flag_table[] = {
@@ -157,6 +182,25 @@ const struct cli_flag_row cli_flag_table[] = {
     {.name = "--retain", SWITCH(EXPLAIN, explain.retain), .help = "with the retain flag"},
     {.name = "--listener", KEPT_IN(listener), .value = "N", .help = "the listener it connects to, counted from 0 (0)"},
     {.name = "--output", .letter = 'o', KEPT_IN(output), .value = "FORMAT", .help = "text or json (text)"},
+    {.name = "--api",
+     MANAGED_IN(MANAGE, api),
+     .value = "URL",
+     .help = "the administration port (MILLRACE_API, else http://127.0.0.1:8081)"},
+    {.name = "--user", MANAGED_IN(MANAGE, user), .value = "NAME:PASSWORD", .help = "who asks (MILLRACE_USER)"},
+    {.name = "--token", MANAGED_IN(MANAGE, token), .value = "TOKEN", .help = "the same by a token (MILLRACE_TOKEN)"},
+    {.name = "--body", MANAGED_IN(MANAGE, body), .value = "JSON", .help = "create, update: what it is to be"},
+    {.name = "--from",
+     .kind = CLI_FLAG_FROM,
+     .commands = MANAGE,
+     .value = "FILE",
+     .help = "the same, or the lines to import; - is stdin"},
+    {.name = "--if-match", MANAGED_IN(MANAGE, if_match), .value = "VERSION", .help = "update, delete: only this version"},
+    {.name = "--filter", MANAGED_IN(TENANT | DEVICE, filter), .value = "JSON", .help = "list: as filterJson in REGISTRY.md"},
+    {.name = "--sort", MANAGED_IN(TENANT | DEVICE, sort), .value = "JSON", .help = "list: as sortJson"},
+    {.name = "--page", MANAGED_IN(TENANT | DEVICE, page), .value = "N", .help = "list: which page, from 0"},
+    {.name = "--page-size", MANAGED_IN(TENANT | DEVICE, page_size), .value = "N", .help = "list: how many on a page (30)"},
+    {.name = "--secrets", SWITCH(DEVICE, manage.has_secrets), .help = "export: with hashes and keys, to import them elsewhere"},
+    {.name = "--output", .letter = 'o', MANAGED_IN(MANAGE, output), .value = "FORMAT", .help = "text or json (text)"},
     {.name = "--no-secrets",
      SWITCH(CHECK | EXPLAIN, skips_secrets),
      .help = "do not look up file: and env: references, which may not exist on this machine"},
@@ -165,7 +209,11 @@ const struct cli_flag_row cli_flag_table[] = {
      .help = "print the least permissions in Kafka that the configuration needs, and those of each tenant's applications, as "
              "arguments of kafka-acls.sh"},
     {.name = "--print-docs", .is_hidden = true, SWITCH(CHECK, prints_docs), .help = "print CONFIGURATION.md"},
-    {.name = "--help", .letter = 'h', .kind = CLI_FLAG_HELP, .commands = BOTH | FANOUT | WRITE | TALK, .help = "this text"},
+    {.name = "--help",
+     .letter = 'h',
+     .kind = CLI_FLAG_HELP,
+     .commands = BOTH | FANOUT | WRITE | TALK | MANAGE,
+     .help = "this text"},
 };
 
 const size_t cli_flag_count = ARRAY_LEN(cli_flag_table);

@@ -12,6 +12,7 @@ struct cli_command_row {
     const char *usage;
     const char *object;      /* a second word that must follow, or NULL; of two rows with one name it decides which is meant */
     const char *description; /* paragraphs of the help */
+    unsigned max_words;      /* that are no flags: kept in cli->manage */
 };
 
 enum cli_flag_kind {

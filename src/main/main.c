@@ -7,6 +7,7 @@
 #include "main/events.h"
 #include "main/explain.h"
 #include "main/fanout_write.h"
+#include "main/manage_run.h"
 #include "main/serve.h"
 
 static int help(const struct cli *cli)
@@ -32,6 +33,9 @@ static int (*const commands[CLI_COMMANDS])(const struct cli *cli) = {
     [CLI_FANOUT_WRITE] = fanout_write_run,
     [CLI_COMMAND_SEND] = command_send_run,
     [CLI_EVENTS] = events_run,
+    [CLI_TENANT] = manage_run,
+    [CLI_DEVICE] = manage_run,
+    [CLI_CREDENTIALS] = manage_run,
 };
 
 int main(int argc, char **argv)

@@ -220,11 +220,26 @@ static struct view_cache *use_cache(struct registry_view *view)
     return c;
 }
 
+static bool is_served(struct str value)
+{
+    json_t *state = registry_state_read(value);
+    bool is_managed = state && !str_equal(document_get_text(state, "source"), STR("configuration"));
+    bool is_enabled = document_get_bool(json_object_get(state, "document"), "enabled", true);
+
+    json_decref(state);
+    return is_managed && is_enabled;
+}
+
 bool registry_view_next_tenant(struct table_reader *reader, struct str after, struct table_item *out_item)
 {
     struct registry_key prefix = registry_key_tenant((struct str){0});
 
-    return table_reader_next(reader, REGISTRY_PARTITION_KEY, registry_key_str(&prefix), after, out_item);
+    while (table_reader_next(reader, REGISTRY_PARTITION_KEY, registry_key_str(&prefix), after, out_item)) {
+        if (is_served(out_item->value))
+            return true;
+        after = out_item->key;
+    }
+    return false;
 }
 
 /* --- entries --- */

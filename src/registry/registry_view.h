@@ -35,7 +35,7 @@ void registry_view_close(struct registry_view *view);
 /* After registry_view_close(), the table and the pool. NULL is a no-op. */
 void registry_view_free(struct registry_view *view);
 
-/* Walks the tenants that are there: `after` is the key of the one before, empty to begin. False at the end. */
+/* Walks the managed tenants that are enabled: `after` is the key of the one before, empty to begin. False at the end. */
 bool registry_view_next_tenant(struct table_reader *reader, struct str after, struct table_item *out_item);
 
 /* --- for registry.c --- */

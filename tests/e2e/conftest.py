@@ -53,12 +53,14 @@ def tenant():
 def make_config(tmp_path, tenant):
     """The configuration most tests start from, as a dictionary to change: acceptance list of docs/DEVICES.md (device d1 with login a1,
     gateway g1 with login ga, d2 behind it) and anonymous clients for plain topics."""
+    numbers = itertools.count(1)
+
     def make(bootstrap, devices=None, **top):
         config = {
             "kafka": {"bootstrap": bootstrap},
             "listeners": [{"mqtt": "127.0.0.1:0", "tenant": tenant, "anonymous": True}],
             "admin": {"listen": "127.0.0.1:0"},
-            "data_dir": str(tmp_path / "data"),
+            "data_dir": str(tmp_path / f"data-{next(numbers)}"),
             "tenants": {tenant: {"devices": devices or {
                 "d1": {"auth_id": "a1", "password": PASSWORD},
                 "g1": {"auth_id": "ga", "password": PASSWORD},

@@ -310,3 +310,33 @@ def test_a_body_over_16000_bytes_is_413(api):
     answer = api.session.post(api.base + "/tenants/t1", data=body, headers={"Content-Type": "application/json"}, timeout=HANG_S)
     assert answer.status_code == 413
     api.must(404, "GET", "/tenants/t1")
+
+
+def test_the_command_line_asks_the_same_interface(server, tmp_path):
+    environment = os.environ | {"MILLRACE_API": f"http://{server.admin}"}
+
+    def run(*arguments, status=0):
+        done = run_command(*arguments, env=environment)
+        assert done.returncode == status, done.stderr
+        return done
+    assert run("tenant", "create", "t1").stdout == "t1\n"
+    run("device", "create", "t1", "d1", "--body", '{"via": "g1"}')
+    secret = tmp_path / "credentials.json"
+    secret.write_text(json.dumps([password_of("a1")]))
+    run("credentials", "update", "t1", "d1", "--from", secret)
+    assert "hashed-password" in run("credentials", "get", "t1", "d1").stdout
+    table = run("device", "list", "t1").stdout.splitlines()
+    assert table[1].split() == ["d1", "yes", "g1"] and table[2] == "1 of 1"
+    assert json.loads(run("device", "list", "t1", "-o", "json").stdout)["total"] == 1
+    exported = run("device", "export", "t1", "--secrets").stdout
+    lines = tmp_path / "lines"
+    lines.write_text(exported + "".join(json.dumps({"id": f"n{i}"}) + "\n" for i in range(2500)) + '{"id":"a b"}\n')
+    run("device", "delete", "t1", "d1")
+    done = run("device", "import", "t1", "--from", lines, status=1)
+    assert "2502 lines: 2501 created, 0 there before, 1 failed" in done.stderr and "line 2502: " in done.stderr
+    assert "0 created, 2501 there before" in run("device", "import", "t1", "--from", lines, status=1).stderr
+    assert run("device", "export", "t1", "--secrets").stdout.splitlines()[0] == exported.strip(), "secrets survive the way"
+    assert "404" in run("device", "get", "t1", "nobody", status=1).stderr
+    assert "what?" in run("device", status=2).stderr
+    environment["MILLRACE_API"] = "http://127.0.0.1:1"
+    assert "nobody listens" in run("tenant", "list", status=2).stderr
