@@ -302,6 +302,7 @@ struct config {
     struct config_admin_user *admin_users;
     size_t admin_user_count;
     struct str audit_topic;                      /* of changes to the registry; empty: none */
+    bool is_registry_shared;                     /* its table is in Kafka, else in data_dir */
     uint64_t bcrypt_cost;                        /* of passwords that are hashed here */
     uint64_t bcrypt_max_cost;                    /* of hashes that clients bring */
     struct config_strings https_ca;              /* whom we trust where we are the client; none: whom the system does */

@@ -252,6 +252,7 @@ static void what_is_wrong_is_told_with_its_line(void **state)
         {"kafka: {bootstrap: a}\n", 0, "listeners is missing"},
         {"listeners: [{mqtt: a:1}]\n", 0, "kafka.bootstrap is missing"},
         {"kafka: {bootstrap: a, embedded: true}\nlisteners: [{mqtt: a:1}]\n", 1, "has no use with kafka.embedded"},
+        {"kafka: {embedded: true}\nlisteners: [{mqtt: a:1}]\nregistry: {shared: true}\n", 3, "needs a real Kafka"},
         {"kafka:\n  bootstrap: a\n  properties: {bootstrap.servers: b}\nlisteners: [{mqtt: a:1}]\n", 3, "use kafka.bootstrap"},
         {BASE "tenants: {t: {devices: {\n  s: {via: gtw},\n  gw: {}}}}\n", 4,
          "via names gtw, which is no device of the tenant (did you mean gw?)"},

@@ -254,6 +254,12 @@ const struct option option_table[] = {
          "The Kafka topic that gets a record of every change made by the management interface: who, what, when. The default is "
          "none."},
     {.path = "registry", .type = OPTION_SECTION, .help = "Tenants, devices and credentials that are managed; see REGISTRY.md."},
+    {.path = "registry.shared",
+     .type = OPTION_BOOL,
+     .initial = "false",
+     IN_CONFIG(is_registry_shared),
+     .help = "Whether what is managed is kept in Kafka, and so shared by all instances there that have this set; else it is "
+             "this instance's own, in data_dir."},
     {.path = "registry.bcrypt_cost",
      .type = OPTION_NUMBER,
      .initial = "10",

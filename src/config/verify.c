@@ -54,6 +54,8 @@ static void verify_kafka(struct verifier *v)
                 "kafka.bootstrap: has no use with kafka.embedded: true; leave one of them out");
     if (!kafka->is_embedded && !kafka->bootstrap.n && needs_kafka(v->config))
         FAIL_AT(v, node_of(v, "kafka", NULL), "kafka.bootstrap is missing: where is Kafka? (k1:9092,k2:9092)");
+    if (kafka->is_embedded && v->config->is_registry_shared)
+        FAIL_AT(v, node_of(v, "registry", "shared"), "registry.shared: needs a real Kafka, not kafka.embedded: true");
     for (size_t i = 0; i < kafka->properties.count; i++) {
         struct str name = kafka->properties.items[i].name;
 

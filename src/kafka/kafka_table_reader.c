@@ -100,8 +100,10 @@ static void on_place(struct mail *m)
 
     if (place->is_reply && !l->is_closing) {
         read_from(l, l->replies_topic, p, place->high);
-        if (p->number + 1 == (int32_t)l->n_partitions)
+        if (p->number + 1 == (int32_t)l->n_partitions) {
             kafka_table_asker_begin(l);
+            kafka_table_group_join(l); /* one that subscribes to what is not there yet, learns of it minutes later */
+        }
     } else if (!l->is_closing) {
         p->low_offset = (uint64_t)place->low;
         p->high_offset = (uint64_t)place->high;
@@ -390,7 +392,6 @@ static void *run(void *context)
     struct kafka_table *l = context;
 
     metrics_attach_thread();
-    kafka_table_group_join(l);
     wheel_start(&l->loop.wheel, &l->poll_timer, POLL_MS);
     loop_run(&l->loop);
     return NULL;

@@ -6,17 +6,18 @@
 #include "core/rule_table.h"
 
 /* Operations, in the order in which they are printed. */
-enum { READ = 1u << 0, WRITE = 1u << 1, DESCRIBE = 1u << 2, CREATE = 1u << 3 };
+enum { READ = 1u << 0, WRITE = 1u << 1, DESCRIBE = 1u << 2, CREATE = 1u << 3, DESCRIBE_CONFIGS = 1u << 4 };
 
 static const struct {
     unsigned bit;
     const char *name;
-} operations[] = {{READ, "Read"}, {WRITE, "Write"}, {DESCRIBE, "Describe"}, {CREATE, "Create"}};
+} operations[] = {
+    {READ, "Read"}, {WRITE, "Write"}, {DESCRIBE, "Describe"}, {CREATE, "Create"}, {DESCRIBE_CONFIGS, "DescribeConfigs"}};
 
 /* One resource: `name` behind the configured prefix for topics. */
 struct grant {
     const char *principal;
-    const char *type; /* "--topic", "--group" */
+    const char *type; /* "--topic", "--group", "--transactional-id" */
     struct str prefix, name;
     bool is_prefixed; /* everything that begins so */
     unsigned operations;
@@ -118,6 +119,28 @@ static void print_sources(FILE *to, const struct config *config, const char *pri
     }
 }
 
+/* The registry's table (docs/wire/tables.md). */
+static void print_registry(FILE *to, const struct config *config, const char *principal)
+{
+    static const struct {
+        const char *type, *name;
+        bool is_prefixed;
+        unsigned operations;
+    } rows[] = {
+        {"--topic", "millrace.registry.", true, READ | WRITE | DESCRIBE | CREATE | DESCRIBE_CONFIGS},
+        {"--group", "millrace.registry", false, READ},
+        {"--transactional-id", "millrace.registry.", true, WRITE | DESCRIBE},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(rows) && config->is_registry_shared; i++)
+        print(to, &(struct grant){.principal = principal,
+                                  .type = rows[i].type,
+                                  .prefix = config->kafka.topic_prefix,
+                                  .name = str_from(rows[i].name),
+                                  .is_prefixed = rows[i].is_prefixed,
+                                  .operations = rows[i].operations});
+}
+
 static void print_instance(FILE *to, const struct config *config, const struct rule_table *rules)
 {
     char principal[256];
@@ -127,6 +150,7 @@ static void print_instance(FILE *to, const struct config *config, const struct r
     print_hono(to, config, principal);
     print_rules(to, config, rules, principal);
     print_sources(to, config, principal);
+    print_registry(to, config, principal);
     /* One group an instance, for rules and for commands. */
     print(to, &(struct grant){.principal = principal,
                               .type = "--group",

@@ -7,8 +7,10 @@
 
 #include "adapter/mqtt/mqtt_reload.h"
 #include "admin/manage.h"
+#include "base/arena.h"
 #include "base/check.h"
 #include "base/log.h"
+#include "main/kafka_options.h"
 #include "main/server.h"
 #include "main/server_kafka.h"
 #include "registry/hash_pool.h"
@@ -150,6 +152,59 @@ static err open_store(const struct config *config, const char *name, enum store_
     return store_open(&options, out, ei);
 }
 
+/* A table whose topics are wrong is worse than none. */
+static void on_table_topics(struct mail *m)
+{
+    struct kafka_table_topics *topics = CONTAINER_OF(m, struct kafka_table_topics, topics.mail);
+    struct server_registry *r = CONTAINER_OF(topics, struct server_registry, topics);
+
+    if (topics->topics.result.code == E_OK || topics->topics.result.code == E_CLOSED)
+        return;
+    LOG_ERROR(LOG_REGISTRY, "topics.failed", F_TEXT("why", topics->topics.result.text));
+    r->server->status = 1;
+    loop_stop(&r->server->loop);
+}
+
+/* The log waits for its topics, as for Kafka. */
+static err open_shared_log(struct server_registry *r, const struct config *config, const char *name, struct errinfo *ei)
+{
+    struct arena scratch = {0};
+    struct kafka_settings settings;
+    err e;
+
+    kafka_options_make(&scratch, config, &settings);
+    kafka_table_log_topics(r->server->kafka, name, PARTITIONS, 0, &r->topics);
+    r->topics.topics.mail.on_mail = on_table_topics;
+    r->topics.topics.home = &r->server->loop.mailbox;
+    e = kafka_table_log_open(r->server->kafka, &settings, name, PARTITIONS, &r->log, ei);
+    arena_free(&scratch, MEM_CONFIG);
+    if (e == E_OK)
+        kafka_ensure_topics(r->server->kafka, &r->topics.topics);
+    return e;
+}
+
+static err open_local_log(struct server_registry *r, const struct config *config, const char *name, struct errinfo *ei)
+{
+    err e = open_store(config, "tables-log", STORE_DURABLE, &r->log_store, ei);
+
+    return e == E_OK ? table_log_local_open(r->log_store, name, PARTITIONS, &r->log, ei) : e;
+}
+
+static err open_log(struct server_registry *r, const struct config *config, const char *name, struct errinfo *ei)
+{
+    r->is_shared = config->is_registry_shared;
+    return r->is_shared ? open_shared_log(r, config, name, ei) : open_local_log(r, config, name, ei);
+}
+
+static void close_log(struct server_registry *r)
+{
+    if (r->is_shared)
+        kafka_table_log_close(r->log);
+    else
+        table_log_local_close(r->log);
+    store_close(r->log_store);
+}
+
 static void on_loaded(struct registry_loader *loader)
 {
     struct server_registry *r = CONTAINER_OF(loader, struct server_registry, loader);
@@ -166,6 +221,8 @@ static void on_opened(struct mail *m)
 {
     struct server_registry *r = CONTAINER_OF(m, struct server_registry, opened);
 
+    if (r->is_stopped)
+        return;
     r->loader = (struct registry_loader){.table = r->table, .home = &r->server->loop.mailbox, .on_done = on_loaded};
     registry_loader_start(&r->loader, r->server->now->config);
 }
@@ -201,10 +258,10 @@ err server_registry_open(struct server *s, struct mail *ready, struct errinfo *e
                                   .looked = {.on_mail = on_looked},
                                   .look_timer = {.on_timer = on_look_timer}};
     e = open_store(config, "tables", STORE_REBUILDABLE, &r->view_store, ei);
+    if (e == E_OK && store_damage(r->view_store))
+        LOG_WARN(LOG_REGISTRY, "view.replaced", F_TEXT("why", store_damage(r->view_store)));
     if (e == E_OK)
-        e = open_store(config, "tables-log", STORE_DURABLE, &r->log_store, ei);
-    if (e == E_OK)
-        e = table_log_local_open(r->log_store, options.name, PARTITIONS, &r->log, ei);
+        e = open_log(r, config, options.name, ei);
     if (e == E_OK)
         e = hash_pool_start(HASH_THREADS, &r->pool, ei);
     if (e != E_OK)
@@ -246,6 +303,7 @@ void server_registry_stop(struct server_registry *r)
 {
     if (!r->server)
         return;
+    r->is_stopped = true;
     wheel_stop(&r->look_timer);
     registry_loader_stop(&r->loader);
     hash_pool_stop(r->pool);
@@ -261,8 +319,7 @@ void server_registry_free(struct server_registry *r)
     table_close(r->table);
     loop_turn(&r->server->loop, 0); /* requests that waited are answered, */
     loop_turn(&r->server->loop, 0); /* and what waited for that ends */
-    table_log_local_close(r->log);
-    store_close(r->log_store);
+    close_log(r);
     store_close(r->view_store);
     registry_records_fini(&r->records);
     manage_free(r->manage);

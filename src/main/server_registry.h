@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/mail.h"
 #include "http/http_route.h"
+#include "kafka/kafka_table_log.h"
 #include "loop/wheel.h"
 #include "main/registry_records.h"
 #include "registry/registry_loader.h"
@@ -25,7 +26,9 @@ struct tenant_creation;
 struct server_registry {
     struct server *server;
     struct store *view_store, *log_store;
-    struct table_log *log;
+    struct table_log *log; /* in Kafka if is_shared, else over log_store */
+    bool is_shared;
+    struct kafka_table_topics topics; /* of the table in Kafka */
     struct table *table;
     struct hash_pool *pool;
     struct registry_view *view;
@@ -36,11 +39,11 @@ struct server_registry {
     struct mail changed;        /* of the view: somebody may have to leave */
     struct mail looked;
     struct timer look_timer;
-    bool is_looking, has_changed;
+    bool is_looking, has_changed, is_stopped;
     struct tenant_creation *creations; /* topics that are being made */
 };
 
-/* Opens the table in the data directory; `ready` (its on_mail set) is posted to the main loop when the view has reached the end of the log.
+/* Opens the table, in the data directory or with its log in Kafka; `ready` (its on_mail set) is posted to the main loop when the view has reached the end of the log.
  * After Kafka was opened and before the adapters are. E_*: the reason is in `ei`; server_registry_free() is due in any case. */
 MUST_USE err server_registry_open(struct server *s, struct mail *ready, struct errinfo *ei);
 
