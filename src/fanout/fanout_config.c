@@ -140,6 +140,7 @@ static err build(enum whole whole, struct str text, const char *name, uint64_t g
     else if (e == E_OK)
         read_document(&r, root, snapshot);
     arena_free(&scratch, MEM_CONFIG);
+    snapshot->has_https = r.has_https;
     snapshot->arena = arena; /* from here on the snapshot owns the memory it lies in */
     if (e == E_OK && errors->count == 0) {
         *out_snapshot = snapshot;

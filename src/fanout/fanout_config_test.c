@@ -80,6 +80,7 @@ static void the_first_sidecars_form_is_read(void **state)
 
     (void)state;
     assert_int_equal(s->n_channels, 2);
+    assert_false(s->has_https);
     assert_int_equal(s->n_subscriptions, 2);
     assert_int_equal(fanout_snapshot_find_key(s, STR("default/c2"))->n_subscriptions, 0);
     assert_text(c->ns, "default");

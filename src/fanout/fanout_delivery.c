@@ -165,6 +165,7 @@ static void read_url(struct fanout_reader *r, const struct tree_node *node, stru
     }
     /* A host alone stands for a URL, and that is what a failed delivery is to name. */
     target.text = target.is_h2c ? arena_copy(r->arena, MEM_CONFIG, text) : url;
+    r->has_https = r->has_https || is_https;
     *out = target;
 }
 

@@ -16,6 +16,7 @@ struct fanout_reader {
     const char *file;    /* for messages */
     struct config_errors *errors;
     const struct fanout_abilities *abilities;
+    bool has_https; /* found so far */
 };
 
 enum fanout_field_type {

@@ -105,6 +105,7 @@ struct fanout_snapshot {
     struct str source;   /* "file", "put", "request": where it came from */
     struct fanout_channel *channels;
     size_t n_channels, n_subscriptions;
+    bool has_https; /* some target is spoken to over TLS */
 
     /* Of the builder. */
     struct map by_key, by_host;

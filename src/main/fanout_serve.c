@@ -93,6 +93,22 @@ static void drain(struct fanout_server *s)
     server_fanout_drain(&s->fanout, &s->drained);
 }
 
+/* The first https target is there, or may come with a request. */
+static void on_https(void *context)
+{
+    static struct config_errors errors; /* larger than a stack frame should be */
+    struct fanout_server *s = context;
+
+    if (s->tls.client)
+        return;
+    errors = (struct config_errors){0};
+    if (tls_options_make_client(s->config, cli_source_name(s->cli), &s->tls.client, &errors) != E_OK) {
+        LOG_ERROR(LOG_CONFIG, "tls.invalid", F_TEXT("why", errors.items[0].text));
+        return;
+    }
+    server_fanout_use_tls(&s->fanout, s->tls.client);
+}
+
 /* Reads the files of TLS, at the start and again. What holds stays when they are no good. */
 static err make_tls(struct fanout_server *s, struct errinfo *ei)
 {
@@ -109,12 +125,15 @@ static err make_tls(struct fanout_server *s, struct errinfo *ei)
 
 static void renew_tls(struct fanout_server *s)
 {
+    bool was_client_needed = s->tls.client != NULL;
     struct errinfo ei = {0};
 
     if (make_tls(s, &ei) != E_OK) {
         LOG_ERROR(LOG_CONFIG, "tls.invalid", F_TEXT("why", ei.text));
         return;
     }
+    if (was_client_needed)
+        on_https(s);
     server_fanout_use_tls(&s->fanout, s->tls.client);
     if (s->admin)
         admin_use_tls(s->admin, s->tls.admin);
@@ -176,7 +195,9 @@ static err open_fanout(struct fanout_server *s, const struct cli *cli, struct co
                                               .workers = &s->workers,
                                               .config = config,
                                               .has_disk = is_given(cli, config, "data_dir"),
-                                              .tls = s->tls.client};
+                                              .tls = s->tls.client,
+                                              .on_https = on_https,
+                                              .context = s};
 
     return server_fanout_open(&s->fanout, &settings, ei);
 }

@@ -60,22 +60,34 @@ static err open_park(struct server_fanout *f, const struct server_fanout_setting
     return fanout_park_disk_open(&park, &f->park, ei);
 }
 
+static void note_https(const struct server_fanout *f)
+{
+    if (f->on_https)
+        f->on_https(f->context);
+}
+
 err server_fanout_open(struct server_fanout *f, const struct server_fanout_settings *settings, struct errinfo *ei)
 {
     struct fanout_settings plane = {
         .workers = settings->workers, .config = settings->config, .sink = settings->sink, .tls = settings->tls};
     err e;
 
-    *f = (struct server_fanout){.home = &settings->loop->mailbox, .config = config_ref(settings->config)};
+    *f = (struct server_fanout){.home = &settings->loop->mailbox,
+                                .config = config_ref(settings->config),
+                                .on_https = settings->on_https,
+                                .context = settings->context};
     e = open_control(f, settings, ei);
     if (e == E_OK)
         e = open_park(f, settings, ei);
     plane.park = f->park ? fanout_park_disk_port(f->park) : NULL;
     if (e == E_OK)
         e = fanout_open(&plane, &f->plane, ei);
-    if (e == E_OK)
-        f->admin = fanout_admin_new(f->control, f->config, f->park, f->plane, f->home);
-    return e;
+    if (e != E_OK)
+        return e;
+    f->admin = fanout_admin_new(f->control, f->config, f->park, f->plane, f->home);
+    if (fanout_control_now(f->control)->has_https || f->config->fanout.stateless_token.n)
+        note_https(f);
+    return E_OK;
 }
 
 const struct http_route *server_fanout_routes(const struct server_fanout *f, size_t *out_n)
@@ -91,19 +103,23 @@ void server_fanout_start(struct server_fanout *f, struct mail *done)
 
 static void apply(void *context, struct fanout_snapshot *next, struct mail *done, struct mailbox *home)
 {
-    fanout_apply(context, next, done, home);
+    struct server_fanout *f = context;
+
+    if (next->has_https)
+        note_https(f);
+    fanout_apply(f->plane, next, done, home);
 }
 
 void server_fanout_follow(struct server_fanout *f)
 {
-    fanout_control_begin(f->control, apply, f->plane);
+    fanout_control_begin(f->control, apply, f);
     if (f->park)
         fanout_park_disk_start(f->park, fanout_carrier(f->plane));
 }
 
 void server_fanout_use_tls(struct server_fanout *f, struct tls *tls)
 {
-    if (f->plane)
+    if (f->plane && tls)
         fanout_use_tls(f->plane, tls);
 }
 

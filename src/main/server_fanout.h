@@ -22,6 +22,8 @@ struct server_fanout {
     struct fanout_admin *admin;
     struct fanout_park_disk *park;
     struct mail *drained;
+    void (*on_https)(void *context);
+    void *context;
 };
 
 struct server_fanout_settings {
@@ -30,7 +32,9 @@ struct server_fanout_settings {
     struct config *config;   /* a reference is taken */
     struct sink *sink;       /* of `kafka:` subscribers; NULL: there is none */
     bool has_disk;           /* data_dir may be used */
-    struct tls *tls;         /* of https subscribers; a reference is taken */
+    struct tls *tls;         /* of https subscribers; a reference is taken. NULL: it comes when it is needed, or never */
+    void (*on_https)(void *context); /* now it is needed: server_fanout_use_tls() may be called. NULL: nobody wants to know */
+    void *context;
 };
 
 /* Reads the first configuration and binds the listener. E_*: the reason, with file and line, is in `ei`; server_fanout_free() is due
@@ -46,7 +50,7 @@ void server_fanout_start(struct server_fanout *f, struct mail *done);
 /* After that: changes of the configuration are followed. */
 void server_fanout_follow(struct server_fanout *f);
 
-/* New connections to https subscribers have this TLS. A no-op when it is absent. */
+/* New connections to https subscribers have this TLS; NULL: the same as before. A no-op when the fan-out is absent. */
 void server_fanout_use_tls(struct server_fanout *f, struct tls *tls);
 
 /* SIGHUP. A no-op when it is absent. */

@@ -208,6 +208,27 @@ static void make_client(struct maker *m)
         FAIL(m, 0, "https_client: %s", ei.text);
 }
 
+/* A fan-out alone asks for it when it meets the first https target. */
+static bool may_need_client(const struct config *config)
+{
+    bool is_alone = config->listener_count == 0 && config->kafka.bootstrap.n == 0 && !config->kafka.is_embedded;
+
+    return config->mapper_count || config->https_ca.count || config->https_cert.count ||
+           (config->fanout.is_enabled && !is_alone);
+}
+
+err tls_options_make_client(const struct config *config, const char *file, struct tls **out_tls, struct config_errors *errors)
+{
+    struct maker m = {.config = config, .file = file, .errors = errors};
+
+    make_client(&m);
+    arena_free(&m.arena, MEM_CONFIG);
+    if (m.is_bad)
+        return E_INVAL;
+    *out_tls = m.made.client;
+    return E_OK;
+}
+
 err tls_options_make(const struct config *config, const char *file, struct tls_tickets *tickets, struct registry *registry,
                      struct generation_tls *out_tls, struct config_errors *errors)
 {
@@ -218,7 +239,8 @@ err tls_options_make(const struct config *config, const char *file, struct tls_t
     make_listeners(&m);
     if (config->admin_listen.host.n && config->admin_tls.cert.count)
         m.made.admin = make_server(&m, &config->admin_tls, &admin);
-    make_client(&m);
+    if (may_need_client(config))
+        make_client(&m);
     arena_wipe(&m.arena, MEM_CONFIG); /* ticket keys */
     if (m.is_bad) {
         generation_free_tls(&m.made);

@@ -13,6 +13,11 @@ struct registry;
 MUST_USE err tls_options_make(const struct config *config, const char *file, struct tls_tickets *tickets,
                               struct registry *registry, struct generation_tls *out_tls, struct config_errors *errors);
 
+/* The same of requests to https servers alone, which tls_options_make() leaves out where nobody may come to need it: trusting the
+ * system's authorities means reading them all, 40 ms and 5 MB. */
+MUST_USE err tls_options_make_client(const struct config *config, const char *file, struct tls **out_tls,
+                                     struct config_errors *errors);
+
 /* Whether connections of both would be set up alike. */
 bool tls_options_is_same(const struct generation_tls *a, const struct generation_tls *b);
 

@@ -4,10 +4,12 @@ import json
 import os
 import signal
 import socket
+import ssl
 import subprocess
 
 import pytest
 
+from lib.certs import Authority
 from lib.server import MILLRACE, Server, run_command, write_config
 from lib.sidecar import READY, channel, document, event, holds, write
 from lib.subscriber import Answer
@@ -290,6 +292,25 @@ def test_check_reads_the_channels_as_well(tmp_path):
 
 
 # --- the process ---
+
+
+def test_the_systems_authorities_are_read_when_a_subscriber_has_to_show_a_certificate(fanout, subscriber, tmp_path, monkeypatch):
+    ca = Authority(tmp_path, "ca")
+    s = subscriber()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*ca.issue("subscriber", "IP:127.0.0.1"))
+    s.server.socket = context.wrap_socket(s.server.socket, server_side=True)
+    monkeypatch.setenv("SSL_CERT_FILE", str(ca.cert))
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
+    secure = channel({"subscriber": s.url.replace("http:", "https:"), "delivery": {"retry": 0}})
+    sidecar = fanout(config={"channels": []})
+    write(sidecar.folder, {"channels": [secure]})
+    holds(sidecar, lambda c: c["channels"] == 1)
+    assert sidecar.send().status == 202
+    os.kill(sidecar.pid, signal.SIGHUP)
+    until(lambda: sidecar.config()["last_reload"]["status"] == "unchanged", "a look at the sources")
+    assert sidecar.send().status == 202
+    assert fanout(secure).send().status == 202, "from the start on"
 
 
 def test_serve_with_a_fan_out_and_nothing_else_is_the_sidecar(tmp_path, subscriber):
