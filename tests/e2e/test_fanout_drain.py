@@ -46,18 +46,21 @@ def test_every_event_that_was_accepted_has_reached_every_subscriber(fanout, ack)
         assert status == 202 or int(load.headers[number]["retry-after"]) > 0, "what is refused may come again"
 
 
-def test_what_cannot_be_finished_within_the_limit_is_answered_with_503(fanout):
+@pytest.mark.parametrize("limit, signals", [("500ms", 1), ("1h", 2)])
+def test_what_cannot_be_finished_is_answered_with_503_at_the_limit_or_the_second_signal(fanout, limit, signals):
     """The subscribers never answer in time."""
     seen = {}
 
     async def run():
-        sink = await Sink.start(lambda path, headers: seen.setdefault(int(headers["ce-id"]), []).append(path), delay_s=60)
-        sidecar = fanout(channel(f"{sink.url}/0"), arguments=["--set", "drain_timeout=500ms"])
+        sink = await Sink.start(lambda path, headers: seen.setdefault(int(headers["ce-id"]), []).append(path), delay_s=3600)
+        sidecar = fanout(channel(f"{sink.url}/0"), arguments=["--set", f"drain_timeout={limit}"])
         load = Load(sidecar.fanout, "/default/c1", 4)
         has_ended = False
         running = asyncio.ensure_future(load.run(lambda: has_ended))
         await asyncio.to_thread(until, lambda: len(seen) == 4, "the events at the subscriber")
-        sidecar.signal(signal.SIGTERM)
+        for n in range(signals):
+            await asyncio.to_thread(until, lambda: sidecar.log().count("event=drain") >= n, "the first signal to be taken")
+            sidecar.signal(signal.SIGTERM)
         status = await asyncio.to_thread(sidecar.wait)
         has_ended = True
         await running
