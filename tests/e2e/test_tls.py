@@ -15,6 +15,7 @@ import requests
 from lib.certs import Authority
 from lib.mqtt import V5
 from lib.paho_client import Paho
+from lib.server import run_command, write_config
 from lib.wait import HANG_S, until
 from test_mapper import Mapper
 
@@ -528,6 +529,14 @@ def test_a_device_logs_in_with_the_key_that_it_shares(secure, tenant, version):
     assert failed.sum("millrace_tls_failures_total", side="server") == 3
     assert requests.put(f"{api}/devices/managed/sensor", json={"enabled": False}, timeout=HANG_S).status_code == 204
     assert not publish("s1@managed", key)
+
+
+def test_check_reads_the_files_unless_they_are_elsewhere(party, tmp_path):
+    config = {"kafka": {"embedded": True}, "listeners": [{"mqtts": "127.0.0.1:0", "tls": {"cert": str(party.ca.key)}}]}
+    path = write_config(config, tmp_path / "millrace.yaml")
+    said = run_command("check", "-c", path)
+    assert said.returncode == 1 and f"{path}:4: listeners[0].tls: {party.ca.key}: no certificate in it" in said.stderr
+    assert run_command("check", "-c", path, "--no-secrets").returncode == 0
 
 
 def test_a_file_that_is_missing_at_the_start_is_named(serve, make_config, party):
