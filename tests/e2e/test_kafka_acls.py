@@ -10,7 +10,7 @@ from lib.mqtt import PUBACK, V311, Client
 from lib.server import MILLRACE, write_config
 from lib.wait import HANG_S, until
 
-LINE = re.compile(r"--add --allow-principal (?P<user>\S+)(?P<operations>( --operation \w+)+) --(?P<type>topic|group) '(?P<name>[^']*)'"
+LINE = re.compile(r"--add --allow-principal (?P<user>\S+)(?P<operations>( --operation \w+)+) --(?P<type>topic|group|transactional-id) '(?P<name>[^']*)'"
                   r"(?P<prefixed> --resource-pattern-type prefixed)?")
 APPLICATION = "limited"  # the other account of the cluster
 
@@ -27,11 +27,16 @@ def acls(path):
     return [LINE.fullmatch(line) or pytest.fail(f"no arguments of kafka-acls.sh: {line}") for line in lines]
 
 
+def constant(word):
+    """As in DESCRIBE_CONFIGS, of DescribeConfigs."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", word).replace("-", "_").upper()
+
+
 def grant(kafka, found, users):
     """Gives the accounts of `users` what was printed for their principals, and nothing else."""
-    bindings = [AclBinding(ResourceType[m["type"].upper()], m["name"],
+    bindings = [AclBinding(ResourceType[constant(m["type"])], m["name"],
                            ResourcePatternType.PREFIXED if m["prefixed"] else ResourcePatternType.LITERAL,
-                           f"User:{users[m['user']]}", "*", AclOperation[operation.upper()], AclPermissionType.ALLOW)
+                           f"User:{users[m['user']]}", "*", AclOperation[constant(operation)], AclPermissionType.ALLOW)
                 for m in found if m["user"] in users for operation in m["operations"].split()[1::2]]
     assert bindings
     for future in kafka.admin.create_acls(bindings).values():
@@ -40,12 +45,13 @@ def grant(kafka, found, users):
 
 @pytest.fixture
 def config(make_config, secure_kafka, tenant):
-    """Two tenants, and rules both ways; topics begin with a prefix of this test, so that it meets nothing of others."""
+    """Two tenants, rules both ways, and a registry in Kafka; topics begin with a prefix of this test, so that it meets nothing of others."""
     properties = {name: value for name, value in account(secure_kafka, "millrace").items() if name != "bootstrap.servers"}
     config = make_config(secure_kafka.secure_bootstrap, instance=tenant,
                          to_kafka=[{"mqtt": "plant/{site}", "topic": "plant.{site}", "create": True}, {"mqtt": "a", "topic": "a", "create": True}],
                          to_mqtt=[{"topic": "orders", "mqtt": "in", "tenant": tenant}, {"topic": "^ord.*", "mqtt": "in", "tenant": tenant}],
                          kafka={"properties": properties, "topic_prefix": f"{tenant}-", "group": f"{tenant}-millrace"})
+    config["registry"] = {"shared": True}
     config["tenants"][f"{tenant}b"] = {"devices": {"d1": {"auth_id": "a1", "password": "pw"}}}
     return config
 
@@ -73,6 +79,7 @@ def test_the_least_permissions_are_enough_and_keep_tenants_apart(serve, config, 
     found = acls(write_config(config, tmp_path / "acls.yaml"))
     grant(secure_kafka, found, {"User:millrace": "millrace", f"User:{tenant}": APPLICATION})
     server = serve(config)
+    assert "event=loaded" in server.log() and "refused=0" in server.log()  # what is configured, into the registry
     with Client(server.mqtt, V311) as own, Client(server.mqtt, V311) as other:
         own.connect("own", user=f"a1@{tenant}", password="pw")
         other.connect("other", user=f"a1@{tenant}b", password="pw")
@@ -106,3 +113,5 @@ def test_what_rules_read_and_write_is_named_as_far_as_it_is_fixed(config, tenant
     assert printed["topic", f"{tenant}-orders", False] == ["Read", "Describe"]
     assert printed["topic", f"{tenant}-ord", True] == ["Read", "Describe"]
     assert printed["group", f"{tenant}-millrace.", True] == ["Read"]
+    assert printed["group", f"{tenant}-millrace.registry", False] == ["Read"]
+    assert printed["transactional-id", f"{tenant}-millrace.registry.", True] == ["Write", "Describe"]
