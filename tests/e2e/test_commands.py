@@ -14,8 +14,14 @@ VERSIONS = pytest.mark.parametrize("version", [V311, V5])
 
 
 @pytest.fixture
-def server(serve, make_config, kafka, devices):
-    return serve(make_config(kafka.bootstrap, devices))
+def ack_timeout():
+    """Longer than anything that keeps a test from acknowledging."""
+    return "1h"
+
+
+@pytest.fixture
+def server(serve, make_config, kafka, devices, ack_timeout):
+    return serve(make_config(kafka.bootstrap, devices, command={"ack_timeout": ack_timeout}))
 
 
 @pytest.fixture
@@ -169,6 +175,7 @@ def test_a_command_that_is_none_is_answered_and_the_partition_moves_on(login, ap
     assert [headers["status"] for headers in answers[:-1]] == ([status] if status else [])
 
 
+@pytest.mark.parametrize("ack_timeout", ["1s"])
 def test_a_device_that_does_not_acknowledge_is_told_of(login, app):
     c = login()
     c.subscribe([("c///q/#", 1)])

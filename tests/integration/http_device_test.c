@@ -319,7 +319,7 @@ static void every_request_has_its_status(void **state)
         {GUARDED, POST("/telemetry", D1 "QoS-Level: 01\r\n" X, "x"), 400, NULL},
         {GUARDED, POST("/telemetry", D1 "QoS-Level: 1\r\nqos-level: 1\r\n" X, "x"), 400, "given twice"},
         {GUARDED, POST("/telemetry", D1 D1 X, "x"), 400, "given twice"},
-        {GUARDED, POST("/event", D1 "QoS-Level: 0\r\n" X, "x"), 400, "event with QoS 0"},
+        {GUARDED, POST("/event", D1 "QoS-Level: 0\r\n" X, "x"), 400, "events and responses have QoS 1"},
         {GUARDED, POST("/telemetry", D1, ""), 400, NULL},
         {GUARDED, POST("/event?hono-ttl=%zz", D1 X, "x"), 400, NULL},
         {GUARDED, PUT("/telemetry//d%2", G1 X, "x"), 400, NULL},
