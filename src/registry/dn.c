@@ -213,7 +213,7 @@ err dn_canonical(struct str text, char to[DN_BYTES], size_t *out_n)
     char separator = '\0', next;
     size_t n = 0;
 
-    if (text.n == 0)
+    if (text.n == 0 || memchr(text.p, 0, text.n))
         return E_INVAL;
     do {
         err e = take_attribute(&text, &a, &next);

@@ -68,6 +68,7 @@ static void names_that_are_too_long_are_refused(void **state)
     memcpy(text, "CN=", 3);
     assert_int_equal(dn_canonical((struct str){text, DN_BYTES}, name, &n), E_OK);
     assert_int_equal(dn_canonical((struct str){text, DN_BYTES + 1}, name, &n), E_LIMIT);
+    assert_int_equal(dn_canonical((struct str){"CN=a\0b", 6}, name, &n), E_INVAL);
     memset(text + 3, '"', DN_BYTES / 2);
     memset(text, 'C', DN_BYTES);
     assert_int_equal(dn_canonical((struct str){text, DN_BYTES}, name, &n), E_INVAL);
