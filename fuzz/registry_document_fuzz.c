@@ -98,6 +98,7 @@ static void read_certificate(struct str text)
     ERR_IGNORE(certificate_read_key(text, &algorithm)); /* likewise */
 }
 
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct str text = {(const char *)data + 1, size ? size - 1 : 0};
