@@ -17,7 +17,7 @@ struct epoll_event;
 enum {
     LOOP_SCRATCH_BYTES = 64 * 1024,
     LOOP_PLAIN_BYTES = LOOP_SCRATCH_BYTES + 18 * 1024, /* what was in the scratch, and a TLS record that it completes */
-    LOOP_HANDSHAKES_PER_TURN = 4,                      /* steps of TLS handshakes, about a millisecond each */
+    LOOP_HANDSHAKES_PER_TURN = 2,                      /* steps of TLS handshakes, half a millisecond to one each */
 };
 
 /* A descriptor in a loop. `fd` -1 is closed: an event that was already fetched for it is dropped. */
