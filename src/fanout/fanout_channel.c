@@ -1,19 +1,13 @@
 #include "fanout/fanout_channel.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-
 #include "base/check.h"
-#include "base/map.h"
-#include "base/siphash.h"
 #include "config/report.h"
 #include "fanout/fanout_delivery.h"
-#include "fanout/fanout_snapshot_private.h"
+#include "fanout/fanout_subscription.h"
 
 enum {
     MINUTE_MS = 60 * 1000,
     HOUR_MS = 60 * MINUTE_MS,
-    MAX_UID_BYTES = 128,
     MAX_LABEL_BYTES = 63, /* of DNS */
     MAX_NAME_BYTES = 253,
     MAX_WORDS = 64, /* hosts and headers of a channel */
@@ -33,13 +27,6 @@ struct draft {
     bool has_ack, is_async;          /* `ack` and Knative's asyncHandler say the same thing */
     bool has_headers, has_prefixes;
     const struct tree_node *delivery_section, *subscriptions, *fanout_config;
-};
-
-/* A subscription while it is read. */
-struct subscription_draft {
-    struct str uid;
-    struct fanout_target subscriber, reply;
-    const struct tree_node *ref, *dead_letter, *delivery_section, *filters, *filter;
 };
 
 /* A list of words in the arena. */
@@ -115,32 +102,6 @@ static const struct fanout_field channel_fields[] = {
 static const struct fanout_field fanout_config_fields[] = {
     {.names = {STR_INIT("subscriptions")}, .type = FANOUT_FIELD_NODE, .offset = offsetof(struct draft, subscriptions)},
     {.names = {STR_INIT("asyncHandler")}, .type = FANOUT_FIELD_BOOL, .offset = offsetof(struct draft, is_async)},
-};
-
-static const struct fanout_field subscription_fields[] = {
-    {.names = {STR_INIT("uid")},
-     .type = FANOUT_FIELD_TEXT,
-     .offset = offsetof(struct subscription_draft, uid),
-     .max = MAX_UID_BYTES},
-    {.names = {STR_INIT("subscriber"), STR_INIT("subscriberURI"), STR_INIT("callableDomain")},
-     .type = FANOUT_FIELD_CUSTOM,
-     .offset = offsetof(struct subscription_draft, subscriber),
-     .read = fanout_delivery_read_target},
-    {.names = {STR_INIT("reply"), STR_INIT("replyURI"), STR_INIT("sinkableDomain")},
-     .type = FANOUT_FIELD_CUSTOM,
-     .offset = offsetof(struct subscription_draft, reply),
-     .read = fanout_delivery_read_target},
-    {.names = {STR_INIT("dead_letter"), STR_INIT("deadLetter"), STR_INIT("deadLetterURI"), STR_INIT("deadLetterSink"),
-               STR_INIT("deadLetterSinkURI")},
-     .type = FANOUT_FIELD_NODE,
-     .offset = offsetof(struct subscription_draft, dead_letter)},
-    {.names = {STR_INIT("delivery")},
-     .type = FANOUT_FIELD_NODE,
-     .offset = offsetof(struct subscription_draft, delivery_section)},
-    {.names = {STR_INIT("filters")}, .type = FANOUT_FIELD_NODE, .offset = offsetof(struct subscription_draft, filters)},
-    {.names = {STR_INIT("filter")}, .type = FANOUT_FIELD_NODE, .offset = offsetof(struct subscription_draft, filter)},
-    {.names = {STR_INIT("ref")}, .type = FANOUT_FIELD_NODE, .offset = offsetof(struct subscription_draft, ref)},
-    {.names = {STR_INIT("generation")}, .type = FANOUT_FIELD_IGNORED}, /* of Knative's object */
 };
 
 /* Letters in lower case, digits and '-', or more by `extra`, as names in Kubernetes have them. */
@@ -340,127 +301,6 @@ static void default_headers(struct draft *draft)
     }
 }
 
-/* A uid that stays the same as long as the addresses do, wherever the subscription stands: what is parked or remembered goes by
- * it. `nth` tells several of the same addresses apart. */
-static struct str derive_uid(struct fanout_reader *r, const struct subscription_draft *draft, unsigned nth)
-{
-    static const struct siphash_key key = {0x6d696c6c72616365, 0x66616e6f7574}; /* the same in every process */
-    uint64_t hash = siphash_with(key, draft->subscriber.text) ^ (siphash_with(key, draft->reply.text) << 1);
-    char text[40];
-    int n = nth ? snprintf(text, sizeof text, "%016" PRIx64 "-%u", hash, nth + 1)
-                : snprintf(text, sizeof text, "%016" PRIx64, hash);
-
-    return arena_copy(r->arena, MEM_CONFIG, (struct str){text, (size_t)n});
-}
-
-/* It stands in paths and in headers. */
-static bool check_uid(struct fanout_reader *r, const struct tree_node *node, struct str uid)
-{
-    for (size_t i = 0; i < uid.n; i++)
-        if ((unsigned char)uid.p[i] <= ' ' || (unsigned char)uid.p[i] >= 0x7f || strchr("/?#%\"\\", uid.p[i])) {
-            fanout_field_fail(r, node, "the uid \"%.*s\" may have no space and none of / ? # %% \" \\",
-                              STR_ARG(report_excerpt(uid)));
-            return false;
-        }
-    return true;
-}
-
-static bool has_uid(const void *entry, const void *uid)
-{
-    return str_equal(((const struct fanout_subscription *)entry)->uid, *(const struct str *)uid);
-}
-
-static void name_subscription(struct fanout_reader *r, const struct tree_node *node, const struct subscription_draft *draft,
-                              struct map *by_uid, struct fanout_subscription *s)
-{
-    const struct fanout_subscription *other;
-    const struct tree_node *of_ref = draft->ref && draft->ref->kind == TREE_MAP ? tree_find(draft->ref, STR("uid")) : NULL;
-    bool is_derived = false;
-
-    s->uid = draft->uid;
-    if (s->uid.n == 0 && of_ref && of_ref->kind == TREE_SCALAR)
-        s->uid = arena_copy(r->arena, MEM_CONFIG, of_ref->text);
-    is_derived = s->uid.n == 0;
-    for (unsigned nth = 0; is_derived; nth++) {
-        s->uid = derive_uid(r, draft, nth);
-        if (!map_find(by_uid, siphash(s->uid), &s->uid, has_uid))
-            break;
-    }
-    if (!check_uid(r, node, s->uid))
-        return;
-    other = map_find(by_uid, siphash(s->uid), &s->uid, has_uid);
-    if (other)
-        fanout_field_fail(r, node, "the uid \"%.*s\" is that of the subscription in line %u already",
-                          STR_ARG(report_excerpt(s->uid)), other->line);
-    else
-        map_add(by_uid, MEM_CONFIG, siphash(s->uid), s);
-}
-
-static void fail_filter(struct fanout_reader *r, const struct tree_node *node, const struct errinfo *ei)
-{
-    report_error(r->errors, r->file, ei->line ? ei->line : node->line, "%.*s: %s", STR_ARG(node->key), ei->text);
-}
-
-/* `filters` wins over Knative's older `filter`, unless it is empty; both are checked. */
-static void read_filters(struct fanout_reader *r, const struct subscription_draft *draft, struct fanout_subscription *s)
-{
-    static const struct str attributes_key = STR_INIT("attributes");
-    const struct event_filter *legacy = NULL;
-    struct errinfo ei = {0};
-
-    if (draft->filters && fanout_field_expect(r, draft->filters, TREE_LIST) &&
-        event_filter_compile(r->arena, draft->filters, &s->filter, &ei) != E_OK)
-        fail_filter(r, draft->filters, &ei);
-    if (!draft->filter || !fanout_field_expect(r, draft->filter, TREE_MAP))
-        return;
-    for (const struct tree_node *child = draft->filter->first; child; child = child->next) {
-        if (!str_equal(child->key, attributes_key))
-            fanout_field_fail(r, child, "no such field of filter; it has only attributes");
-        else if (!tree_is_null(child) && fanout_field_expect(r, child, TREE_MAP) &&
-                 event_filter_compile_legacy(r->arena, child, &legacy, &ei) != E_OK)
-            fail_filter(r, child, &ei);
-    }
-    if (!s->filter)
-        s->filter = legacy;
-}
-
-static void read_subscription(struct fanout_reader *r, const struct tree_node *node, const struct fanout_delivery *inherited,
-                              struct map *by_uid, struct fanout_subscription *s)
-{
-    struct subscription_draft draft = {0};
-    struct fanout_delivery delivery = *inherited;
-
-    s->line = node->line;
-    fanout_field_read(r, subscription_fields, ARRAY_LEN(subscription_fields), "a subscription", node, &draft);
-    if (node->kind != TREE_MAP)
-        return;
-    if (draft.delivery_section)
-        fanout_delivery_read(r, draft.delivery_section, &delivery);
-    if (draft.dead_letter)
-        fanout_delivery_read_target(r, draft.dead_letter, &delivery.dead_letter);
-    s->subscriber = draft.subscriber;
-    s->reply = draft.reply;
-    fanout_delivery_apply(r, node, &delivery, s);
-    name_subscription(r, node, &draft, by_uid, s);
-    read_filters(r, &draft, s);
-}
-
-static void read_subscriptions(struct fanout_reader *r, const struct draft *draft, struct fanout_channel *channel)
-{
-    struct map by_uid = {0};
-
-    if (!draft->subscriptions || !fanout_field_expect(r, draft->subscriptions, TREE_LIST))
-        return;
-    channel->subscriptions = arena_alloc(r->arena, MEM_CONFIG, draft->subscriptions->count * sizeof *channel->subscriptions);
-    for (const struct tree_node *node = draft->subscriptions->first; node; node = node->next) {
-        struct fanout_subscription *s = &channel->subscriptions[channel->n_subscriptions];
-
-        s->index = (uint32_t)channel->n_subscriptions++;
-        read_subscription(r, node, &draft->delivery, &by_uid, s);
-    }
-    map_free(&by_uid, MEM_CONFIG);
-}
-
 /* What concerns several fields. */
 static void check_channel(struct fanout_reader *r, const struct tree_node *node, struct draft *draft)
 {
@@ -509,7 +349,8 @@ bool fanout_channel_read(struct fanout_reader *r, const struct tree_node *node, 
     if (draft.delivery_section)
         fanout_delivery_read(r, draft.delivery_section, &draft.delivery);
     default_headers(&draft);
-    read_subscriptions(r, &draft, &draft.channel);
+    if (draft.subscriptions)
+        fanout_subscription_read_all(r, draft.subscriptions, &draft.delivery, &draft.channel);
     check_channel(r, node, &draft);
     *out_channel = draft.channel;
     if (!tree_find(node, STR("namespace")) || !tree_find(node, STR("name")))
