@@ -8,7 +8,7 @@ import time
 import urllib.request
 from pathlib import Path
 
-from measure import CLOCK_TICKS, ROOT, Server, free_port, median, note
+from measure import CLOCK_TICKS, ROOT, Failure, Server, free_port, median, note
 
 SINKS, SIZE = 3, 1024
 CONNECTIONS = (1, 16, 64)
@@ -126,6 +126,8 @@ def start_nginx(bench, sinks):
         mirrors=" ".join(f"mirror /m{i};" for i in mirrored),
         locations="".join(f"        location = /m{i} {{ internal; proxy_pass http://sink{i}/; }}\n" for i in mirrored)))
     nginx = shutil.which("nginx", path=os.environ["PATH"] + ":/usr/sbin")
+    if not nginx:
+        raise Failure("nginx is missing; tools/setup installs it")
     server = Family([nginx, "-p", f"{folder}/", "-c", "nginx.conf"], bench.work / "nginx.log", port=port)
     server.port = port
     return server
