@@ -203,7 +203,7 @@ const struct cli_flag_row cli_flag_table[] = {
     {.name = "--output", .letter = 'o', MANAGED_IN(MANAGE, output), .value = "FORMAT", .help = "text or json (text)"},
     {.name = "--no-secrets",
      SWITCH(CHECK | EXPLAIN, skips_secrets),
-     .help = "do not look up file: and env: references, which may not exist on this machine"},
+     .help = "do not look up file: and env: references and the files of TLS, which may not exist on this machine"},
     {.name = "--kafka-acls",
      SWITCH(CHECK, prints_acls),
      .help = "print the least permissions in Kafka that the configuration needs, and those of each tenant's applications, as "
