@@ -79,7 +79,8 @@ def test_the_least_permissions_are_enough_and_keep_tenants_apart(serve, config, 
     found = acls(write_config(config, tmp_path / "acls.yaml"))
     grant(secure_kafka, found, {"User:millrace": "millrace", f"User:{tenant}": APPLICATION})
     server = serve(config)
-    assert "event=loaded" in server.log() and "refused=0" in server.log()  # what is configured, into the registry
+    until(lambda: "event=loaded" in server.log(), "what is configured to be loaded into the registry")
+    assert "refused=0" in server.log()
     with Client(server.mqtt, V311) as own, Client(server.mqtt, V311) as other:
         own.connect("own", user=f"a1@{tenant}", password="pw")
         other.connect("other", user=f"a1@{tenant}b", password="pw")
