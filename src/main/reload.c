@@ -258,6 +258,16 @@ static void prepare(struct reload *r)
     kafka_ensure_topics(r->s->kafka, &topics->request);
 }
 
+/* The section alone, even an empty one, says that there is a fan-out, which no option tells. */
+static bool has_other_parts(const struct reload *r, const struct generation *found)
+{
+    if (r->s->now->config->fanout.is_enabled == found->config->fanout.is_enabled)
+        return false;
+    LOG_ERROR(LOG_CONFIG, "reload.refused", F_TEXT("file", cli_source_name(r->cli)), F_TEXT("option", "fanout"),
+              F_TEXT("why", "needs a restart"));
+    return true;
+}
+
 /* Whether nothing in it needs a restart. */
 static bool is_reloadable(struct reload *r, const struct generation *found, const struct config_diff *diff)
 {
@@ -267,7 +277,7 @@ static bool is_reloadable(struct reload *r, const struct generation *found, cons
     if (rule_limits_check(r->s->now->rules, found->rules, found->config, cli_source_name(r->cli), &limits) != E_OK)
         log_limits(&limits);
     log_fixed(r, diff);
-    return diff->n_fixed == 0 && limits.count == 0;
+    return !has_other_parts(r, found) && diff->n_fixed == 0 && limits.count == 0;
 }
 
 static void consider(struct reload *r, struct generation *found)

@@ -163,6 +163,13 @@ def test_what_needs_a_restart_is_named_and_nothing_is_applied(reloading, tenant)
     r.log_in("new@" + tenant, expect=BAD_CREDENTIALS[V5]).close()
 
 
+def test_a_fan_out_comes_with_a_restart_only(reloading):
+    r = reloading()
+    r.config["fanout"] = {}
+    r.reload("refused")
+    assert 'option=fanout why="needs a restart"' in r.server.log()
+
+
 def test_a_topic_keeps_its_time_limit_until_a_restart(reloading, tenant):
     r = reloading(to_kafka=[{"mqtt": "a/#", "topic": f"{tenant}.a", "create": True, "timeout": "5s"}])
     r.config["to_kafka"][0]["timeout"] = "6s"
