@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "loop/mailbox.h"
 #include "loop/thread.h"
+#include "obs/metrics.h"
 
 enum { MAX_THREADS = 8, NAME_BYTES = 16 };
 
@@ -20,6 +21,15 @@ struct hash_pool {
     pthread_t threads[MAX_THREADS];
     unsigned n_threads;
 };
+
+static struct metric counts[] = {
+    {.name = "millrace_registry_hashes_total", .help = "Passwords that were hashed by the pool", .kind = METRIC_COUNTER},
+    {.name = "millrace_registry_hashes_refused_total",
+     .help = "Passwords that were not, because too many waited",
+     .kind = METRIC_COUNTER},
+    {.name = "millrace_registry_hashes_waiting", .help = "Passwords that wait to be hashed, or are", .kind = METRIC_GAUGE},
+};
+enum { DONE, REFUSED, WAITING };
 
 static struct hash_job *take(struct hash_pool *pool)
 {
@@ -38,6 +48,8 @@ static void finish(struct hash_pool *pool)
     pthread_mutex_lock(&pool->lock);
     pool->n_jobs--;
     pthread_mutex_unlock(&pool->lock);
+    metric_add(&counts[DONE], 1);
+    metric_add(&counts[WAITING], (uint64_t)-1);
 }
 
 static void *run(void *context)
@@ -46,6 +58,7 @@ static void *run(void *context)
     struct hash_pool *pool = context;
     struct hash_job *job;
 
+    metrics_attach_thread();
     (void)pthread_setschedparam(pthread_self(), SCHED_IDLE, &none); /* slower for others, not wrong, without it */
     while ((job = take(pool))) {
         job->run(job);
@@ -61,6 +74,7 @@ err hash_pool_start(unsigned n_threads, struct hash_pool **out_pool, struct erri
     err e = E_OK;
 
     ASSERT(n_threads > 0 && n_threads <= MAX_THREADS);
+    metrics_register(counts, ARRAY_LEN(counts));
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->has_work, NULL);
     list_init(&pool->jobs);
@@ -91,6 +105,7 @@ err hash_pool_submit(struct hash_pool *pool, struct hash_job *job)
         e = E_OK;
     }
     pthread_mutex_unlock(&pool->lock);
+    metric_add(&counts[e == E_OK ? WAITING : REFUSED], 1);
     return e;
 }
 
@@ -120,6 +135,7 @@ void hash_pool_stop(struct hash_pool *pool)
         struct hash_job *job = CONTAINER_OF(link, struct hash_job, link);
 
         job->is_dropped = true;
+        metric_add(&counts[WAITING], (uint64_t)-1);
         mailbox_post(job->home, &job->mail);
     }
     pthread_cond_destroy(&pool->has_work);

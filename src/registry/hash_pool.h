@@ -22,7 +22,7 @@ struct hash_job {
     struct list link;                  /* the pool's */
 };
 
-/* Starts `n_threads` (1 to 8). E_IO: the reason is in `ei`. Main thread. */
+/* Starts `n_threads` (1 to 8), and registers metrics. E_IO: the reason is in `ei`. Main thread. */
 MUST_USE err hash_pool_start(unsigned n_threads, struct hash_pool **out_pool, struct errinfo *ei);
 
 /* Hands a job over. E_BUSY: too many wait, and no mail comes. Any thread. */
