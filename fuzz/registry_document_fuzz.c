@@ -4,11 +4,11 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/moment.h"
 #include "registry/certificate.h"
 #include "registry/credentials_document.h"
 #include "registry/device_document.h"
 #include "registry/dn.h"
-#include "registry/moment.h"
 #include "registry/registry_search.h"
 #include "registry/tenant_document.h"
 

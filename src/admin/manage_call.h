@@ -2,10 +2,10 @@
 #pragma once
 
 #include "admin/manage.h"
+#include "base/moment.h"
 #include "http/http_exchange.h"
 #include "loop/loop.h"
 #include "registry/hash_pool.h"
-#include "registry/moment.h"
 #include "registry/registry_search.h"
 #include "registry/schema.h"
 #include "registry/uuid.h"

@@ -7,8 +7,8 @@
 
 #include "base/base64.h"
 #include "base/check.h"
+#include "base/moment.h"
 #include "registry/certificate.h"
-#include "registry/moment.h"
 #include "registry/secret_hash.h"
 #include "registry/uuid.h"
 

@@ -4,8 +4,8 @@
 
 #include "base/base64.h"
 #include "base/check.h"
+#include "base/moment.h"
 #include "registry/dn.h"
-#include "registry/moment.h"
 
 enum { MAX_TEXT_BYTES = 1024, MAX_LIST = 100, MAX_NAME_BYTES = 256 };
 

@@ -1,9 +1,9 @@
 #include "registry/tenant_document.h"
 
 #include "base/check.h"
+#include "base/moment.h"
 #include "registry/certificate.h"
 #include "registry/dn.h"
-#include "registry/moment.h"
 #include "registry/uuid.h"
 
 enum { MAX_CAS = 20, MAX_PERIOD_DAYS = 36600 };

@@ -1,4 +1,4 @@
-#include "registry/moment.h"
+#include "base/moment.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
