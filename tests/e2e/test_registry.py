@@ -9,7 +9,7 @@ import pytest
 import requests
 
 from lib.kafka import read_all
-from lib.mqtt import V5, V311, Client
+from lib.mqtt import CONNACK, V5, V311, Client, connect_packet
 from lib.server import run_command, write_config
 from lib.wait import HANG_S, until
 
@@ -340,3 +340,43 @@ def test_the_command_line_asks_the_same_interface(server, tmp_path):
     assert "what?" in run("device", status=2).stderr
     environment["MILLRACE_API"] = "http://127.0.0.1:1"
     assert "nobody listens" in run("tenant", "list", status=2).stderr
+
+
+def test_clients_that_leave_while_their_password_is_hashed_are_forgotten(serve, config):
+    config["registry"]["bcrypt_cost"] = 10
+    server = serve(config)
+    api = Api(server)
+    api.must(201, "POST", "/tenants/t1")
+    api.account("t1", "d1", "a1")
+    for i in range(20):
+        with Client(server.mqtt, V5) as c:
+            c.send(connect_packet(V5, f"c{i}", user="a1@t1", password=f"wrong {i}"))
+    host, port = server.http
+    for i in range(5):
+        with pytest.raises(requests.exceptions.ReadTimeout):
+            requests.post(f"http://{host}:{port}/telemetry", auth=("a1@t1", f"bad {i}"), data="x", timeout=0.01)
+    with Client(server.mqtt, V5) as c:
+        c.connect("last", user="a1@t1", password=PASSWORD)
+    until(lambda: server.metrics().sum("millrace_registry_hashes_waiting") == 0, "the pool to have nothing to do")
+
+
+def test_a_device_that_is_there_is_answered_while_others_are_hashed(serve, config):
+    config["registry"]["bcrypt_cost"] = 10
+    config["limits"] = {"connect_timeout": "1s"}
+    server = serve(config)
+    api = Api(server)
+    api.must(201, "POST", "/tenants/t1")
+    api.account("t1", "d1", "a1")
+    with Client(server.mqtt, V5) as there:
+        there.connect("there", user="a1@t1", password=PASSWORD)
+        crowd = [Client(server.mqtt, V5) for _ in range(20)]
+        for i, c in enumerate(crowd):
+            c.send(connect_packet(V5, f"c{i}", user="a1@t1", password=f"wrong {i}"))
+        answered = 0
+        while server.metrics().sum("millrace_registry_hashes_waiting") > 0:
+            there.ping()
+            answered += 1
+        assert answered > 0
+        for c in crowd:
+            assert c.expect(CONNACK).body[1] == 0x86
+            c.close()

@@ -36,6 +36,7 @@ enum registry_result mqtt_login_ask(struct mqtt_conn *c, struct registry_login *
     if (result == REGISTRY_PENDING) {
         c->login = waiting;
         stream_pause(&c->stream);
+        wheel_stop(&c->timer); /* the CONNECT is complete: what takes its time is us */
     } else {
         c->login = NULL;
         mem_free(MEM_ADAPTER, waiting);
