@@ -582,6 +582,17 @@ void credentials_document_conceal(json_t *credentials)
     }
 }
 
+const json_t *credentials_document_find(const json_t *credentials, struct str type, struct str auth_id)
+{
+    for (size_t i = 0; i < json_array_size(credentials); i++) {
+        const json_t *entry = json_array_get(credentials, i);
+
+        if (str_equal(document_get_text(entry, "type"), type) && str_equal(document_get_text(entry, "auth-id"), auth_id))
+            return entry;
+    }
+    return NULL;
+}
+
 bool credentials_document_is_valid(const json_t *secret, int64_t now_ms)
 {
     int64_t from, to;

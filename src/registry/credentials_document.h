@@ -46,5 +46,8 @@ void credentials_document_adopt(json_t *credentials);
 /* Removes what is never shown. */
 void credentials_document_conceal(json_t *credentials);
 
+/* Those of a type and auth-id; NULL: there are none. */
+const json_t *credentials_document_find(const json_t *credentials, struct str type, struct str auth_id);
+
 /* Whether a secret, or credentials, are enabled and, a secret, valid at that time. */
 bool credentials_document_is_valid(const json_t *secret, int64_t now_ms);

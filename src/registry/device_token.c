@@ -9,6 +9,7 @@
 #include <openssl/evp.h>
 #include <openssl/x509.h>
 
+#include "base/base64.h"
 #include "base/check.h"
 
 enum {
@@ -40,6 +41,24 @@ static const struct {
     {"prime256v1", CJOSE_JWK_EC_P_256},
     {"secp384r1", CJOSE_JWK_EC_P_384},
     {"secp521r1", CJOSE_JWK_EC_P_521},
+};
+
+/* Keys that nobody has the other half of. */
+static const struct {
+    cjose_jwk_ec_curve curve;
+    const char *key; /* base64 */
+} nobody[] = {
+    {0, "MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEAnnV332boeeZ5DYoH83NbmdT0CyzsWaty4RnejfMic8XOO81xV5en8LIc"
+        "S++FaWCuEax992Vl/Mwn2Gvwqa+o5Y6oMNJm+471FhWxQyz1dIbpQZGhelP7e12nuiic+ZyAZclIl2egseouN+R2C6RRqyOvw9cb"
+        "JZEt0NdZXBL1oNIeYB8jCNxgn09NlnCqkCkO9fdGGQvE89iykrSZEmvJDjhOmMm83DGZNnDH7rkszCI3P6CwWDFBvTmFw/y8mxBQ"
+        "Et/zXxemmfqD7DJj3uviS+V1S1vig3l33O0hYEaSA8vCLc0LG9g6L1Tg84Qje1sB38mxNMFA5hoKVKZGiWqmtQIDAQAB"},
+    {CJOSE_JWK_EC_P_256, "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE4/zS4GjLC7mgKATL9DKTsE/JDI0aUI9GUYbPCZLA0qbvZ4dNv8nTiZFIoTI6Qb08"
+                         "FyoaKwcmwevzKvFNg0n44g=="},
+    {CJOSE_JWK_EC_P_384, "MHYwEAYHKoZIzj0CAQYFK4EEACIDYgAEBNPH2GkRSELJeoIjijSUfDzKT+WMp++xH+NCHZA/XdFNvCZlk4vhZVo6AgQR0AYpg/nD"
+                         "MP2cGJWkkTYOL2/nv603982SvpDsTDnL7b7JSP7ccs4F/DuxxKK7/EVO9lu+"},
+    {CJOSE_JWK_EC_P_521, "MIGbMBAGByqGSM49AgEGBSuBBAAjA4GGAAQBa8bad0gebxrv5pM4JoM+9BFbc6YvvQmKi7zfyGPpkDVdDEY9/Hwpzjf/WbiRASTG"
+                         "VIPqToVFpOGUDyeyiMrHk9UBXssPEnWQJ+bxPk5dJpRCZTPXFYsecUJMm+qB+F7nqPvcK3hcnCFUkbYOiSur3Px+dxZAvagaiYIs"
+                         "O+/ZR/hwym0="},
 };
 
 static const char *const result_names[] = {
@@ -307,6 +326,18 @@ enum device_token_result device_token_verify(const struct device_token *token, s
     cjose_jws_release(jws);
     cjose_jwk_release(jwk);
     return result;
+}
+
+void device_token_verify_nobody(const struct device_token *token)
+{
+    char der[512];
+    size_t n;
+    enum device_token_result result = DEVICE_TOKEN_KEY;
+
+    for (size_t i = 0; i < ARRAY_LEN(nobody); i++)
+        if (nobody[i].curve == curve_of(token->algorithm) && base64_decode(str_from(nobody[i].key), der, &n))
+            result = device_token_verify(token, (struct str){der, n});
+    ASSERT(result != DEVICE_TOKEN_OK);
 }
 
 const char *device_token_result_name(enum device_token_result result)

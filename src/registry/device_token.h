@@ -56,5 +56,8 @@ MUST_USE enum device_token_result device_token_check_time(const struct device_to
 /* Whether it was signed with the private half of `key`, a SubjectPublicKeyInfo in DER: DEVICE_TOKEN_OK, _KEY, _SIGNATURE. */
 MUST_USE enum device_token_result device_token_verify(const struct device_token *token, struct str key);
 
+/* Takes as long as device_token_verify() with a key of usual size: for a device that is not there. */
+void device_token_verify_nobody(const struct device_token *token);
+
 /* The word for logs and metrics, as in "expired". Never NULL. */
 const char *device_token_result_name(enum device_token_result result);

@@ -1,106 +1,27 @@
 #include "registry/device_token.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include <cjose/cjose.h>
-#include <openssl/evp.h>
-#include <openssl/x509.h>
-
-#include "base/check.h"
+#include "registry/token_fixture_test.h"
 
 #define NOW 1800000000
 #define AUD "\"aud\":\"hono-adapter\",\"tid\":\"t1\",\"sub\":\"a1\","
 #define DAY "\"iat\":1800000000,\"exp\":1800086400"
 
-/* A pair of keys, the private one as cjose signs with it, the public one as a registry keeps it. */
-struct pair {
-    cjose_jwk_t *jwk;
-    unsigned char *der;
-    size_t der_n;
-};
-
-static struct pair rsa, small_rsa, p256, p384, p521;
-
-static void take_public(struct pair *pair, EVP_PKEY *key)
-{
-    int n = i2d_PUBKEY(key, &pair->der);
-
-    assert_true(n > 0);
-    pair->der_n = (size_t)n;
-    EVP_PKEY_free(key);
-}
-
-static BIGNUM *number(const EVP_PKEY *key, const char *name)
-{
-    BIGNUM *n = NULL;
-
-    assert_int_equal(EVP_PKEY_get_bn_param(key, name, &n), 1);
-    return n;
-}
-
-static size_t bytes(const EVP_PKEY *key, const char *name, uint8_t to[1024])
-{
-    BIGNUM *n = number(key, name);
-    int size = BN_bn2bin(n, to);
-
-    BN_free(n);
-    return (size_t)size;
-}
-
-static struct pair make_rsa(unsigned bits)
-{
-    struct pair pair = {0};
-    EVP_PKEY *key = EVP_RSA_gen(bits);
-    uint8_t n[1024], e[1024], d[1024];
-    cjose_jwk_rsa_keyspec spec = {.n = n, .e = e, .d = d};
-
-    spec.nlen = bytes(key, "n", n);
-    spec.elen = bytes(key, "e", e);
-    spec.dlen = bytes(key, "d", d);
-    pair.jwk = cjose_jwk_create_RSA_spec(&spec, NULL);
-    assert_non_null(pair.jwk);
-    take_public(&pair, key);
-    return pair;
-}
-
-static struct pair make_ec(const char *group, cjose_jwk_ec_curve curve)
-{
-    struct pair pair = {0};
-    EVP_PKEY *key = EVP_EC_gen(group);
-    uint8_t x[1024], y[1024], d[1024];
-    cjose_jwk_ec_keyspec spec = {.crv = curve, .x = x, .y = y, .d = d};
-
-    spec.xlen = bytes(key, "qx", x);
-    spec.ylen = bytes(key, "qy", y);
-    spec.dlen = bytes(key, "priv", d);
-    pair.jwk = cjose_jwk_create_EC_spec(&spec, NULL);
-    assert_non_null(pair.jwk);
-    take_public(&pair, key);
-    return pair;
-}
+static struct token_fixture_pair rsa, small_rsa, p256, p384, p521;
 
 static int make_keys(void **state)
 {
     (void)state;
-    rsa = make_rsa(2048);
-    small_rsa = make_rsa(1024);
-    p256 = make_ec("P-256", CJOSE_JWK_EC_P_256);
-    p384 = make_ec("P-384", CJOSE_JWK_EC_P_384);
-    p521 = make_ec("P-521", CJOSE_JWK_EC_P_521);
+    rsa = token_fixture_make_rsa(2048);
+    small_rsa = token_fixture_make_rsa(1024);
+    p256 = token_fixture_make_ec("P-256", CJOSE_JWK_EC_P_256);
+    p384 = token_fixture_make_ec("P-384", CJOSE_JWK_EC_P_384);
+    p521 = token_fixture_make_ec("P-521", CJOSE_JWK_EC_P_521);
     return 0;
 }
 
 static int free_keys(void **state)
 {
-    struct pair *all[] = {&rsa, &small_rsa, &p256, &p384, &p521};
+    struct token_fixture_pair *all[] = {&rsa, &small_rsa, &p256, &p384, &p521};
 
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(all); i++) {
@@ -110,42 +31,17 @@ static int free_keys(void **state)
     return 0;
 }
 
-/* The caller frees. */
-static char *sign(const struct pair *pair, const char *algorithm, const char *type, const char *claims)
-{
-    cjose_header_t *header = cjose_header_new(NULL);
-    cjose_jws_t *jws;
-    const char *compact;
-    char *copy;
-
-    assert_true(cjose_header_set(header, CJOSE_HDR_ALG, algorithm, NULL));
-    if (type)
-        assert_true(cjose_header_set(header, "typ", type, NULL));
-    jws = cjose_jws_sign(pair->jwk, header, (const uint8_t *)claims, strlen(claims), NULL);
-    assert_non_null(jws);
-    assert_true(cjose_jws_export(jws, &compact, NULL));
-    copy = strdup(compact);
-    cjose_jws_release(jws);
-    cjose_header_release(header);
-    return copy;
-}
-
-static struct str public_key(const struct pair *pair)
-{
-    return (struct str){(const char *)pair->der, pair->der_n};
-}
-
 static void a_token_names_a_device_and_is_verified_with_its_key(void **state)
 {
     static const struct {
         const char *algorithm;
-        const struct pair *pair;
+        const struct token_fixture_pair *pair;
     } rows[] = {{"RS256", &rsa}, {"RS384", &rsa},  {"RS512", &rsa},  {"PS256", &rsa}, {"PS384", &rsa},
                 {"PS512", &rsa}, {"ES256", &p256}, {"ES384", &p384}, {"ES512", &p521}};
 
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        char *text = sign(rows[i].pair, rows[i].algorithm, "JWT", "{" AUD DAY "}");
+        char *text = token_fixture_sign(rows[i].pair, rows[i].algorithm, "JWT", "{" AUD DAY "}");
         struct device_token token;
 
         assert_true(device_token_is_one(str_from(text)));
@@ -154,9 +50,9 @@ static void a_token_names_a_device_and_is_verified_with_its_key(void **state)
         assert_string_equal(token.auth_id, "a1");
         assert_string_equal(token.algorithm, rows[i].algorithm);
         assert_int_equal(token.expires_at_s, NOW + 86400);
-        assert_int_equal(device_token_verify(&token, public_key(rows[i].pair)), DEVICE_TOKEN_OK);
+        assert_int_equal(device_token_verify(&token, token_fixture_public_key(rows[i].pair)), DEVICE_TOKEN_OK);
         text[strlen(text) - 8] ^= 1;
-        assert_int_equal(device_token_verify(&token, public_key(rows[i].pair)), DEVICE_TOKEN_SIGNATURE);
+        assert_int_equal(device_token_verify(&token, token_fixture_public_key(rows[i].pair)), DEVICE_TOKEN_SIGNATURE);
         free(text);
     }
 }
@@ -165,7 +61,7 @@ static void a_key_must_fit_the_algorithm(void **state)
 {
     static const struct {
         const char *algorithm;
-        const struct pair *signer, *key;
+        const struct token_fixture_pair *signer, *key;
         enum device_token_result result;
     } rows[] = {
         {"RS256", &rsa, &p256, DEVICE_TOKEN_KEY},
@@ -177,11 +73,11 @@ static void a_key_must_fit_the_algorithm(void **state)
 
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        char *text = sign(rows[i].signer, rows[i].algorithm, "JWT", "{" AUD DAY "}");
+        char *text = token_fixture_sign(rows[i].signer, rows[i].algorithm, "JWT", "{" AUD DAY "}");
         struct device_token token;
 
         assert_int_equal(device_token_read(str_from(text), (struct str){0}, (struct str){0}, &token), DEVICE_TOKEN_OK);
-        assert_int_equal(device_token_verify(&token, public_key(rows[i].key)), rows[i].result);
+        assert_int_equal(device_token_verify(&token, token_fixture_public_key(rows[i].key)), rows[i].result);
         assert_int_equal(device_token_verify(&token, STR("no key")), DEVICE_TOKEN_KEY);
         free(text);
     }
@@ -220,7 +116,7 @@ static void what_a_token_must_say_is_checked(void **state)
 
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        char *text = sign(&p256, "ES256", rows[i].type, rows[i].claims);
+        char *text = token_fixture_sign(&p256, "ES256", rows[i].type, rows[i].claims);
         struct device_token token;
 
         assert_int_equal(device_token_read(str_from(text), str_from(rows[i].tenant), str_from(rows[i].auth_id), &token),
@@ -234,8 +130,8 @@ static void what_a_token_must_say_is_checked(void **state)
 static void algorithms_without_a_public_key_are_refused(void **state)
 {
     static const uint8_t secret[32] = {1};
-    struct pair shared = {.jwk = cjose_jwk_create_oct_spec(secret, sizeof secret, NULL)};
-    char *text = sign(&shared, "HS256", "JWT", "{" AUD DAY "}");
+    struct token_fixture_pair shared = {.jwk = cjose_jwk_create_oct_spec(secret, sizeof secret, NULL)};
+    char *text = token_fixture_sign(&shared, "HS256", "JWT", "{" AUD DAY "}");
     struct device_token token;
 
     (void)state;

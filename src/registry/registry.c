@@ -5,6 +5,7 @@
 #include "loop/tls_peer.h"
 #include "registry/registry_private.h"
 #include "registry/registry_view.h"
+#include "registry/token_login.h"
 
 struct pair {
     struct str tenant, id;
@@ -153,12 +154,6 @@ void registry_unref(struct registry *registry)
 
 /* --- questions --- */
 
-/* A tenant and one of its devices, from wherever they are. `device` empty: the tenant alone. */
-struct found {
-    const struct registry_tenant *tenant;
-    const struct device_entry *device;
-};
-
 static bool is_any_device(const void *entry, const void *key)
 {
     (void)entry;
@@ -166,9 +161,9 @@ static bool is_any_device(const void *entry, const void *key)
     return true;
 }
 
-static struct found find(struct registry *registry, struct str tenant, struct str device)
+struct registry_found registry_find_both(struct registry *registry, struct str tenant, struct str device)
 {
-    struct found found = {0};
+    struct registry_found found = {0};
     struct registry *managed;
     bool is_absent = false;
 
@@ -182,14 +177,14 @@ static struct found find(struct registry *registry, struct str tenant, struct st
         if (device.n)
             found.device = find_device(registry, tenant, device);
     } else {
-        return find(registry, tenant, (struct str){0});
+        return registry_find_both(registry, tenant, (struct str){0});
     }
     return found;
 }
 
 const struct registry_tenant *registry_find_tenant(struct registry *registry, struct str id)
 {
-    return find(registry, id, (struct str){0}).tenant;
+    return registry_find_both(registry, id, (struct str){0}).tenant;
 }
 
 size_t registry_tenant_count(const struct registry *registry)
@@ -211,9 +206,16 @@ static enum registry_result become(const struct registry_tenant *ten, const stru
     return REGISTRY_OK;
 }
 
-static bool has_adapter(const struct registry_tenant *ten, enum config_adapter_type adapter)
+bool registry_has_adapter(const struct registry_tenant *ten, enum config_adapter_type adapter)
 {
     return ten->adapters & 1u << adapter;
+}
+
+enum registry_result registry_let_in(const struct registry_found *found, struct principal *out_principal)
+{
+    if (!found->device->device.is_enabled)
+        return REGISTRY_DEVICE_DISABLED;
+    return become(found->tenant, &found->device->device, out_principal);
 }
 
 static enum registry_result enter_anonymously(struct registry *registry, const struct registry_login *login,
@@ -223,14 +225,14 @@ static enum registry_result enter_anonymously(struct registry *registry, const s
 
     if (login->has_password || !login->is_anonymous_allowed || !ten || !ten->is_enabled)
         return REGISTRY_BAD_CREDENTIALS;
-    if (!has_adapter(ten, login->adapter))
+    if (!registry_has_adapter(ten, login->adapter))
         return REGISTRY_ADAPTER_DISABLED;
     return become(ten, NULL, out_principal);
 }
 
 /* Whether it is who he says, by what the configuration says or what is managed. */
 static enum registry_view_check check_password(struct registry *registry, const struct registry_login *login, struct str tenant,
-                                               struct str auth_id, const struct found *found, bool is_managed)
+                                               struct str auth_id, const struct registry_found *found, bool is_managed)
 {
     const struct device_entry *dev = is_managed ? NULL : found->device;
     struct str password = login->has_password ? login->password : STR("");
@@ -244,20 +246,22 @@ static enum registry_view_check check_password(struct registry *registry, const 
 }
 
 /* Who logs in with this name: managed log-ins first. */
-static struct found find_account(struct registry *registry, struct str tenant, struct str auth_id, bool *out_is_managed)
+static struct registry_found find_account(struct registry *registry, struct str tenant, struct str auth_id,
+                                          bool *out_is_managed)
 {
     const struct device_entry *dev = find_login(registry, tenant, auth_id);
-    struct found found;
+    struct registry_found found;
     struct str device;
 
-    *out_is_managed = registry->view && registry_view_find_login(registry->view, tenant, auth_id, &device);
+    *out_is_managed =
+        registry->view && registry_view_find_account(registry->view, tenant, STR("hashed-password"), auth_id, &device);
     if (*out_is_managed) {
-        found = find(registry, tenant, device);
+        found = registry_find_both(registry, tenant, device);
         if (found.device && !found.device->password.n)
             return found;
         *out_is_managed = false; /* it only repeats the configuration */
     }
-    found = find(registry, tenant, dev ? dev->device.id : (struct str){0});
+    found = registry_find_both(registry, tenant, dev ? dev->device.id : (struct str){0});
     if (!dev || (found.device && !str_equal(found.device->password, dev->password)))
         found.device = NULL; /* the device is managed, and its log-ins, too */
     return found;
@@ -271,14 +275,14 @@ static enum registry_result enter_by_password(struct registry *registry, const s
     bool has_tenant, is_managed;
     struct str tenant = login->user_name, auth_id = str_take(&tenant, '@', &has_tenant);
     enum registry_view_check check;
-    struct found found;
+    struct registry_found found;
 
     if (!has_tenant)
         tenant = login->tenant;
     if (login->is_tenant_fixed && !str_equal(tenant, login->tenant))
         return REGISTRY_TENANT_REFUSED;
     found = find_account(registry, tenant, auth_id, &is_managed);
-    if (found.tenant && found.tenant->is_enabled && !has_adapter(found.tenant, login->adapter))
+    if (found.tenant && found.tenant->is_enabled && !registry_has_adapter(found.tenant, login->adapter))
         return REGISTRY_ADAPTER_DISABLED;
     check = check_password(registry, login, tenant, auth_id, &found, is_managed);
     if (check == REGISTRY_VIEW_PENDING)
@@ -287,9 +291,7 @@ static enum registry_result enter_by_password(struct registry *registry, const s
         return REGISTRY_UNAVAILABLE;
     if (!found.tenant || !found.tenant->is_enabled || check != REGISTRY_VIEW_RIGHT)
         return REGISTRY_BAD_CREDENTIALS;
-    if (!found.device->device.is_enabled)
-        return REGISTRY_DEVICE_DISABLED;
-    return become(found.tenant, &found.device->device, out_principal);
+    return registry_let_in(&found, out_principal);
 }
 
 size_t registry_find_psk(struct registry *registry, struct str listener_tenant, struct str identity, unsigned char *to,
@@ -309,29 +311,35 @@ static enum registry_result enter_by_key(struct registry *registry, const struct
 {
     bool has_tenant;
     struct str tenant = login->peer->psk_identity, auth_id = str_take(&tenant, '@', &has_tenant), device;
-    struct found found;
+    struct registry_found found;
 
     if (!has_tenant)
         tenant = login->tenant;
     if (login->is_tenant_fixed && !str_equal(tenant, login->tenant))
         return REGISTRY_TENANT_REFUSED;
-    if (!registry->view || !registry_view_find_psk(registry->view, tenant, auth_id, &device))
+    if (!registry->view || !registry_view_find_account(registry->view, tenant, STR("psk"), auth_id, &device))
         return REGISTRY_BAD_CREDENTIALS;
-    found = find(registry, tenant, device);
+    found = registry_find_both(registry, tenant, device);
     if (!found.tenant || !found.tenant->is_enabled || !found.device)
         return REGISTRY_BAD_CREDENTIALS;
-    if (!has_adapter(found.tenant, login->adapter))
+    if (!registry_has_adapter(found.tenant, login->adapter))
         return REGISTRY_ADAPTER_DISABLED;
-    if (!found.device->device.is_enabled)
-        return REGISTRY_DEVICE_DISABLED;
-    return become(found.tenant, &found.device->device, out_principal);
+    return registry_let_in(&found, out_principal);
 }
 
 enum registry_result registry_authenticate(struct registry *registry, const struct registry_login *login,
                                            struct principal *out_principal)
 {
+    enum registry_result result;
+
+    if (login->out_expires_at_s)
+        *login->out_expires_at_s = 0;
     if (login->peer && login->peer->psk_identity.n)
         return enter_by_key(registry, login, out_principal);
+    if (login->token.n && token_login_enter(registry, login, out_principal, &result))
+        return result;
+    if (login->token.n && !login->has_user_name)
+        return REGISTRY_BAD_CREDENTIALS;
     if (!login->has_user_name || login->user_name.n == 0)
         return enter_anonymously(registry, login, out_principal);
     return enter_by_password(registry, login, out_principal);
@@ -359,14 +367,14 @@ static bool may_act_for(const struct registry_device *gateway, const struct regi
 enum registry_assertion registry_assert(struct registry *registry, struct str tenant, struct str device, struct str gateway,
                                         struct registration *out_registration)
 {
-    struct found found = find(registry, tenant, device), gw = {0};
+    struct registry_found found = registry_find_both(registry, tenant, device), gw = {0};
 
     if (!found.tenant || !found.tenant->is_enabled)
         return REGISTRY_NO_TENANT;
     if (!found.device || !found.device->device.is_enabled)
         return REGISTRY_NO_DEVICE;
     if (gateway.n && !str_equal(gateway, device)) {
-        gw = find(registry, tenant, gateway);
+        gw = registry_find_both(registry, tenant, gateway);
         if (!gw.device || !gw.device->device.is_enabled)
             return REGISTRY_NO_GATEWAY;
         if (!may_act_for(&gw.device->device, &found.device->device))
@@ -377,7 +385,7 @@ enum registry_assertion registry_assert(struct registry *registry, struct str te
 }
 
 /* Whether the principal has what this registry says at present. */
-static bool is_current(const struct registry *registry, const struct principal *principal, const struct found *found)
+static bool is_current(const struct registry *registry, const struct principal *principal, const struct registry_found *found)
 {
     const struct registry *its = principal->tenant->registry;
 
@@ -390,18 +398,18 @@ enum registry_standing registry_refresh(struct registry *registry, enum config_a
                                         struct principal *principal)
 {
     struct principal before = *principal;
-    struct found found;
+    struct registry_found found;
 
     if (!registry->view && before.tenant->registry->number >= registry->number)
         return REGISTRY_STANDS;
-    found = find(registry, before.tenant->id, before.device ? before.device->id : (struct str){0});
+    found = registry_find_both(registry, before.tenant->id, before.device ? before.device->id : (struct str){0});
     if (!found.tenant || (before.device && !found.device))
         return REGISTRY_GONE;
     if (!is_current(registry, &before, &found)) {
         *principal = principal_copy(&(struct principal){found.tenant, before.device ? &found.device->device : NULL});
         principal_release(&before);
     }
-    if (!found.tenant->is_enabled || !has_adapter(found.tenant, adapter) ||
+    if (!found.tenant->is_enabled || !registry_has_adapter(found.tenant, adapter) ||
         (principal->device && (!found.device->device.is_enabled || found.tenant->registry->is_locked)))
         return REGISTRY_BARRED;
     return REGISTRY_STANDS;

@@ -62,6 +62,11 @@ struct registry_login {
     /* Of a TLS connection: the client's certificate, the server's name that it asked for, the identity whose key it has shown to have
      * (loop/tls_peer.h); NULL: plain. Borrowed for the call. An identity goes before a user name; nobody is let in by a certificate yet. */
     const struct tls_peer *peer;
+    /* A JSON Web Token, or what may be one, and the device that the address names if the token does not (device_token.h); empty: none. It goes
+     * before a user name, and counts for nothing when it is a password after all and there is one. Borrowed for the call. */
+    struct str token, token_tenant, token_auth_id;
+    int64_t *
+        out_expires_at_s; /* with REGISTRY_OK: when that ends by which somebody was let in, since 1970; 0: it does not. NULL: nobody asks */
     struct registry_wait *wait; /* for an answer that takes its time; NULL: then it is REGISTRY_UNAVAILABLE */
 };
 

@@ -29,6 +29,21 @@ struct registry {
     struct map devices_by_auth_id; /* those that can log in, by tenant and auth id */
 };
 
+/* A tenant and one of its devices, from wherever they are; borrowed as a registration is. NULL: there is none. */
+struct registry_found {
+    const struct registry_tenant *tenant;
+    const struct device_entry *device;
+};
+
+/* `device` empty: the tenant alone. */
+struct registry_found registry_find_both(struct registry *registry, struct str tenant, struct str device);
+
+/* What is left of a log-in once the credentials have been found right: whether the adapter is switched on was asked before. */
+MUST_USE enum registry_result registry_let_in(const struct registry_found *found, struct principal *out_principal);
+
+/* Whether devices of the tenant may use the adapter. */
+bool registry_has_adapter(const struct registry_tenant *tenant, enum config_adapter_type adapter);
+
 /* The configuration's entries; NULL: there are none. */
 const struct registry_tenant *registry_configured_tenant(const struct registry *registry, struct str id);
 struct device_entry *registry_configured_device(const struct registry *registry, struct str tenant, struct str id);

@@ -48,6 +48,7 @@ struct view_cache {
     uint64_t seen;       /* changes */
     uint64_t configured; /* the number of the configuration's registry beside which the entries stand */
     struct map entries;
+    char account[SCHEMA_MAX_ID_BYTES]; /* whose the last log-in was */
     struct retired *oldest, *newest;
 };
 
@@ -515,8 +516,8 @@ struct registry *registry_view_find(struct registry_view *view, struct registry 
     return cached->entry;
 }
 
-static bool find_account(struct registry_view *view, struct str tenant, struct str type, struct str auth_id,
-                         struct str *out_device)
+bool registry_view_find_account(struct registry_view *view, struct str tenant, struct str type, struct str auth_id,
+                                struct str *out_device)
 {
     struct view_cache *c = use_cache(view);
     struct registry_key key;
@@ -525,20 +526,19 @@ static bool find_account(struct registry_view *view, struct str tenant, struct s
     if (!c || tenant.n > SCHEMA_MAX_ID_BYTES)
         return false;
     key = registry_key_login(tenant, type, auth_id);
-    if (!table_reader_get(&c->reader, REGISTRY_PARTITION_KEY, registry_key_str(&key), &item))
+    if (!table_reader_get(&c->reader, REGISTRY_PARTITION_KEY, registry_key_str(&key), &item) ||
+        item.value.n > sizeof c->account)
         return false;
-    *out_device = item.value;
+    memcpy(c->account, item.value.p, item.value.n); /* the next question may renew the reader */
+    *out_device = (struct str){c->account, item.value.n};
     return true;
 }
 
-bool registry_view_find_login(struct registry_view *view, struct str tenant, struct str auth_id, struct str *out_device)
+struct table_reader *registry_view_reader(struct registry_view *view)
 {
-    return find_account(view, tenant, STR("hashed-password"), auth_id, out_device);
-}
+    struct view_cache *c = use_cache(view);
 
-bool registry_view_find_psk(struct registry_view *view, struct str tenant, struct str auth_id, struct str *out_device)
-{
-    return find_account(view, tenant, STR("psk"), auth_id, out_device);
+    return c ? &c->reader : NULL;
 }
 
 /* --- passwords --- */
@@ -552,24 +552,18 @@ static void on_caught_up(struct mail *m)
     wait->mail.on_mail(&wait->mail);
 }
 
-/* Another instance may have just told somebody that this log-in exists: before it is refused, this one has to know what that one knew. */
-static void catch_up(struct registry_view *view, struct registry_wait *wait)
+bool registry_view_catch_up(struct registry_view *view, struct registry_wait *wait)
 {
+    if (!wait || wait->has_caught_up)
+        return false;
     wait->barrier = (struct table_barrier){.mail = {.on_mail = on_caught_up}, .home = wait->home};
     table_catch_up(view->table, REGISTRY_PARTITION_KEY, CATCH_UP_MS, &wait->barrier);
+    return true;
 }
 
 static const json_t *find_credentials(const json_t *state, struct str type, struct str auth_id)
 {
-    const json_t *list = json_object_get(state, "document");
-
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const json_t *entry = json_array_get(list, i);
-
-        if (str_equal(document_get_text(entry, "type"), type) && str_equal(document_get_text(entry, "auth-id"), auth_id))
-            return entry;
-    }
-    return NULL;
+    return credentials_document_find(json_object_get(state, "document"), type, auth_id);
 }
 
 /* --- pre-shared keys --- */
@@ -598,7 +592,7 @@ size_t registry_view_read_psk(struct registry_view *view, struct str tenant, str
     uint64_t offset;
     size_t n = 0;
 
-    if (!c || !registry_view_find_psk(view, tenant, auth_id, &device))
+    if (!c || !registry_view_find_account(view, tenant, STR("psk"), auth_id, &device))
         return 0;
     state = read_state(c, registry_key_credentials(tenant, device), &offset);
     key = valid_key(find_credentials(state, STR("psk"), auth_id));
@@ -632,9 +626,5 @@ enum registry_view_check registry_view_check(struct registry_view *view, const s
         return REGISTRY_VIEW_PENDING;
     if (result == PASSWORD_CHECK_BUSY)
         return REGISTRY_VIEW_BUSY;
-    if (login->wait && !login->wait->has_caught_up) {
-        catch_up(view, login->wait);
-        return REGISTRY_VIEW_PENDING;
-    }
-    return REGISTRY_VIEW_WRONG;
+    return registry_view_catch_up(view, login->wait) ? REGISTRY_VIEW_PENDING : REGISTRY_VIEW_WRONG;
 }

@@ -45,11 +45,16 @@ bool registry_view_next_tenant(struct table_reader *reader, struct str after, st
 struct registry *registry_view_find(struct registry_view *view, struct registry *configured, struct str tenant,
                                     struct str device, bool *out_is_absent);
 
-/* Who has these credentials of type hashed-password? The device's id, borrowed until the turn ends. */
-bool registry_view_find_login(struct registry_view *view, struct str tenant, struct str auth_id, struct str *out_device);
+/* Who has these credentials, of a type as in JSON? The device's id, borrowed until the thread asks for the next. */
+bool registry_view_find_account(struct registry_view *view, struct str tenant, struct str type, struct str auth_id,
+                                struct str *out_device);
 
-/* The same of type psk. */
-bool registry_view_find_psk(struct registry_view *view, struct str tenant, struct str auth_id, struct str *out_device);
+/* The thread's reader, of the present until the next call of anything here. NULL: the table cannot be read. */
+struct table_reader *registry_view_reader(struct registry_view *view);
+
+/* Another instance may have just told somebody that this log-in exists: before it is refused, this one has to know what that one knew. True: the
+ * mail of `wait` comes, then ask again. False: it knows, or `wait` is NULL. */
+bool registry_view_catch_up(struct registry_view *view, struct registry_wait *wait);
 
 /* The key of these credentials that is valid now (the first one, if several are) into `to`. 0: there is none, or it is longer than `room`. */
 size_t registry_view_read_psk(struct registry_view *view, struct str tenant, struct str auth_id, unsigned char *to,

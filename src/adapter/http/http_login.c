@@ -3,6 +3,7 @@
 #include "base/base64.h"
 #include "base/utf8.h"
 #include "loop/tls_peer.h"
+#include "registry/device_token.h"
 #include "registry/registry.h"
 
 enum { MAX_ENCODED_BYTES = 2048 };
@@ -33,22 +34,46 @@ static bool find_authorization(const struct http_request *r, struct str *out)
     return true;
 }
 
+static struct str skip_spaces(struct str value)
+{
+    while (value.n && value.p[0] == ' ')
+        value = str_from_offset(value, 1);
+    return value;
+}
+
 /* `Basic` and the base64 of user:password, split at the first colon. */
 static bool read_basic(struct str value, char *decoded, struct registry_login *login)
 {
-    struct str scheme = str_take(&value, ' ', &login->has_user_name);
-    struct str text = {decoded, 0};
     bool has_colon;
+    struct str scheme = str_take(&value, ' ', &has_colon), text = {decoded, 0};
 
-    while (value.n && value.p[0] == ' ')
-        value = str_from_offset(value, 1);
-    if (!str_equal_nocase(scheme, STR("Basic")) || value.n == 0 || value.n > MAX_ENCODED_BYTES ||
-        !base64_decode(value, decoded, &text.n) || !utf8_is_valid(text))
+    if (!str_equal_nocase(scheme, STR("Basic")))
+        return false;
+    value = skip_spaces(value);
+    if (value.n == 0 || value.n > MAX_ENCODED_BYTES || !base64_decode(value, decoded, &text.n) || !utf8_is_valid(text))
         return false;
     login->user_name = str_take(&text, ':', &has_colon);
-    login->has_password = has_colon;
+    login->has_user_name = login->has_password = has_colon;
     login->password = text;
     return has_colon;
+}
+
+/* `Bearer` and a token (RFC 6750 section 2.1). Which device it is may stand in the path, as /telemetry/<tenant>/<auth id>. */
+static bool read_bearer(struct str value, struct str path, struct registry_login *login)
+{
+    bool more;
+    struct str scheme = str_take(&value, ' ', &more);
+
+    login->token = skip_spaces(value);
+    if (!str_equal_nocase(scheme, STR("Bearer")) || !device_token_is_one(login->token))
+        return false;
+    path = str_from_offset(path, 1);
+    (void)str_take(&path, '/', &more);
+    if (!more || str_starts_with(path, STR("res/")))
+        return true; /* the token says it */
+    login->token_tenant = str_take(&path, '/', &more);
+    login->token_auth_id = path;
+    return true;
 }
 
 uint16_t http_login_check(const struct http_edge_listener *listener, const struct http_exchange *x, struct registry_wait *wait,
@@ -71,7 +96,7 @@ uint16_t http_login_check(const struct http_edge_listener *listener, const struc
         *out_text = "the header Authorization is given twice";
         return 400;
     }
-    if (!authorization.p || read_basic(authorization, decoded, &login))
+    if (!authorization.p || read_basic(authorization, decoded, &login) || read_bearer(authorization, x->request.path, &login))
         result = registry_authenticate(listener->edge->generation->registry, &login, out_principal);
     explicit_bzero(decoded, sizeof decoded);
     if (result == REGISTRY_OK)

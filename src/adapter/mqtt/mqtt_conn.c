@@ -260,12 +260,17 @@ void mqtt_conn_adopt(struct mqtt_worker *mw, struct mqtt_handover *handover)
         mqtt_conn_drain(c);
 }
 
+static bool is_nobodys_fault(enum mqtt_reason reason)
+{
+    return reason == MQTT_REASON_KEEP_ALIVE_TIMEOUT || reason == MQTT_REASON_ADMINISTRATIVE_ACTION ||
+           reason == MQTT_REASON_MAXIMUM_CONNECT_TIME;
+}
+
 void mqtt_conn_fail(struct mqtt_conn *c, enum mqtt_reason reason)
 {
     if (c->state == MQTT_CLOSING)
         return;
-    mqtt_metrics_count(MQTT_COUNT_PROTOCOL_ERRORS,
-                       reason != MQTT_REASON_KEEP_ALIVE_TIMEOUT && reason != MQTT_REASON_ADMINISTRATIVE_ACTION);
+    mqtt_metrics_count(MQTT_COUNT_PROTOCOL_ERRORS, !is_nobodys_fault(reason));
     LOG_INFO(LOG_MQTT, "connection.fail", F_STR("client", c->ss ? session_client_id(c->ss) : STR("")), F_INT("code", reason),
              F_TEXT("reason", mqtt_reason_name(reason)));
     mqtt_events_tell_disconnect(c, MQTT_END_SERVER, reason);

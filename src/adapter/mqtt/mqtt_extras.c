@@ -25,6 +25,7 @@ void mqtt_extras_free(struct mqtt_conn *c)
     mqtt_aliases_out_free(c->extras->aliases_out);
     mqtt_errors_free(c->extras->errors);
     mqtt_mapper_forget(c);
+    wheel_stop(&c->extras->expiry.timer);
     mem_free(MEM_ADAPTER, c->extras);
     c->extras = NULL;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "adapter/mqtt/mqtt_conn.h"
+#include "adapter/mqtt/mqtt_expiry.h"
 
 struct mqtt_aliases;
 struct mqtt_aliases_out;
@@ -14,6 +15,7 @@ struct mqtt_extras {
     struct mqtt_aliases_out *aliases_out; /* that we have set */
     struct mqtt_errors *errors;           /* subscriptions to errors (mqtt_errors.h) */
     struct mqtt_mapping *mapping;         /* of the packet that is with a mapper (mqtt_mapper.h) */
+    struct mqtt_expiry expiry;            /* of what it logged in with */
 };
 
 /* The connection's, made if need be. It must be open. Never NULL. */

@@ -5,6 +5,7 @@
 
 #include "adapter/mqtt/mqtt_commands.h"
 #include "adapter/mqtt/mqtt_events.h"
+#include "adapter/mqtt/mqtt_expiry.h"
 #include "adapter/mqtt/mqtt_handlers.h"
 #include "adapter/mqtt/mqtt_login.h"
 #include "adapter/mqtt/mqtt_metrics.h"
@@ -13,6 +14,7 @@
 #include "base/log.h"
 #include "core/message.h"
 #include "loop/tls_peer.h"
+#include "registry/device_token.h"
 
 enum {
     ASSIGNED_ID_BYTES = 23, /* what every 3.1 server accepts, and what fits inside a session */
@@ -53,7 +55,8 @@ static enum handle refuse(struct mqtt_conn *c, enum mqtt_reason reason)
     return HANDLE_DONE;
 }
 
-static enum registry_result authenticate(struct mqtt_conn *c, const struct mqtt_connect *connect, struct principal *out)
+static enum registry_result authenticate(struct mqtt_conn *c, const struct mqtt_connect *connect, struct principal *out,
+                                         int64_t *out_expires_at_s)
 {
     const struct config_listener *listener = mqtt_conn_listener(c);
     struct registry_login login = {
@@ -66,9 +69,15 @@ static enum registry_result authenticate(struct mqtt_conn *c, const struct mqtt_
         .user_name = connect->user_name,
         .password = connect->password,
         .peer = c->stream.tls ? tls_peer_of(c->stream.tls) : NULL,
+        .out_expires_at_s = out_expires_at_s,
     };
-    enum registry_result result = mqtt_login_ask(c, &login, out);
+    enum registry_result result;
 
+    if (connect->has_password && device_token_is_one(connect->password)) {
+        login.token = connect->password;
+        device_token_names_of_client(connect->client_id, &login.token_tenant, &login.token_auth_id);
+    }
+    result = mqtt_login_ask(c, &login, out);
     if (c->stream.tls && result != REGISTRY_PENDING)
         tls_peer_forget(c->stream.tls); /* who it is does not change any more */
     return result;
@@ -112,13 +121,15 @@ static void on_handover(struct mail *m)
 }
 
 /* Sends the connection to its home. Takes the principal. */
-static enum handle hand_over(struct mqtt_conn *c, unsigned home, struct str unread, struct principal *principal)
+static enum handle hand_over(struct mqtt_conn *c, unsigned home, struct str unread, struct principal *principal,
+                             int64_t expires_at_s)
 {
     struct mqtt_handover *handover = mem_alloc_zero(MEM_ADAPTER, sizeof *handover);
 
     handover->mail.on_mail = on_handover;
     handover->to = &c->mw->adapter->workers[home];
     handover->principal = *principal;
+    handover->expires_at_s = expires_at_s;
     handover->listener = c->listener;
     c->state = MQTT_CLOSING;
     wheel_stop(&c->timer);
@@ -218,7 +229,8 @@ static err welcome(struct mqtt_conn *c, const struct mqtt_connect *connect, bool
 }
 
 /* On the home worker, with everything known. Takes the principal. */
-static enum handle open_session(struct mqtt_conn *c, const struct mqtt_connect *connect, struct principal *principal)
+static enum handle open_session(struct mqtt_conn *c, const struct mqtt_connect *connect, struct principal *principal,
+                                int64_t expires_at_s)
 {
     const struct mqtt_properties *props = &connect->properties;
     char assigned[ASSIGNED_ID_BYTES + 1] = "";
@@ -254,6 +266,7 @@ static enum handle open_session(struct mqtt_conn *c, const struct mqtt_connect *
     if (!ss)
         return refuse(c, MQTT_REASON_QUOTA_EXCEEDED);
     mqtt_conn_open(c, ss);
+    mqtt_expiry_start(c, expires_at_s);
     c->aliases_out_maximum = aliases_out_of(c, props);
     if (welcome(c, connect, is_present, str_from(assigned)) != E_OK) {
         mqtt_conn_close(c, false); /* nothing else may be said to it [MQTT-3.1.2-24] */
@@ -272,6 +285,7 @@ enum handle mqtt_handle_connect(struct mqtt_conn *c, const struct mqtt_frame *fr
 {
     struct mqtt_worker *mw = c->mw;
     struct principal principal = {0};
+    int64_t expires_at_s = 0;
     struct mqtt_connect connect;
     enum mqtt_reason reason = mqtt_connect_decode(frame, &connect);
     enum registry_result result;
@@ -285,13 +299,14 @@ enum handle mqtt_handle_connect(struct mqtt_conn *c, const struct mqtt_frame *fr
     if (c->handover) {
         principal = c->handover->principal;
         c->handover->principal = (struct principal){0};
+        expires_at_s = c->handover->expires_at_s;
         if (registry_refresh(mqtt_registry(mw), CONFIG_ADAPTER_MQTT, &principal) != REGISTRY_STANDS) {
             principal_release(&principal); /* there was a reload on its way here */
             return refuse(c, MQTT_REASON_NOT_AUTHORIZED);
         }
-        return open_session(c, &connect, &principal);
+        return open_session(c, &connect, &principal, expires_at_s);
     }
-    result = authenticate(c, &connect, &principal);
+    result = authenticate(c, &connect, &principal, &expires_at_s);
     if (result == REGISTRY_PENDING)
         return HANDLE_WAIT;
     reason = reasons[result];
@@ -302,6 +317,6 @@ enum handle mqtt_handle_connect(struct mqtt_conn *c, const struct mqtt_frame *fr
         home = broker_home(mw->adapter->broker, principal.tenant->id, principal.device ? principal.device->id : (struct str){0},
                            connect.client_id);
     if (home != mw->worker->id)
-        return hand_over(c, home, packet_and_rest, &principal);
-    return open_session(c, &connect, &principal);
+        return hand_over(c, home, packet_and_rest, &principal, expires_at_s);
+    return open_session(c, &connect, &principal, expires_at_s);
 }

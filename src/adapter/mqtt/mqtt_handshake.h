@@ -11,6 +11,7 @@ struct mqtt_handover {
     struct mail mail;
     struct mqtt_worker *to;
     struct principal principal;
+    int64_t expires_at_s; /* of what it logged in with; 0: never */
     struct stream_parts parts;
     uint8_t listener;
 };

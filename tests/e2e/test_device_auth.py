@@ -1,0 +1,165 @@
+"""Devices that log in with tokens and certificates (docs/DEVICES.md), over TLS: paho, mosquitto and requests at the other end."""
+import ssl
+import subprocess
+
+import pytest
+import requests
+
+from lib.certs import Authority
+from lib.mqtt import Client
+from lib.paho_client import V311, V5, Paho
+from lib.tokens import Key, names
+from lib.wait import HANG_S
+from test_registry import Api
+
+REFUSED = {V311: 0x86, V5: 0x86}  # paho has one set of reasons
+MAXIMUM_CONNECT_TIME = 0xA0
+HERE = "DNS:localhost,DNS:t1.localhost,IP:127.0.0.1"
+
+
+class Party:
+    """A CA that has signed the server's certificate, and keys of devices."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.ca = Authority(folder, "server-ca")
+        self.cert, self.key = self.ca.issue("server", HERE)
+        self.ec, self.rsa, self.stranger = Key(folder, "ec"), Key(folder, "rsa", "RSA:2048"), Key(folder, "stranger")
+
+    def client(self):
+        return ssl.create_default_context(cafile=str(self.ca.cert))
+
+
+@pytest.fixture(scope="module")
+def party(tmp_path_factory):
+    return Party(tmp_path_factory.mktemp("party"))
+
+
+@pytest.fixture
+def server(serve, party, tmp_path):
+    tls = {"cert": str(party.cert), "key": str(party.key), "client_auth": "optional"}
+    return serve({
+        "kafka": {"embedded": True},
+        "listeners": [{"mqtts": "127.0.0.1:0", "tls": dict(tls)}, {"mqtt": "127.0.0.1:0"}, {"https": "127.0.0.1:0", "tls": dict(tls)}],
+        "admin": {"listen": "127.0.0.1:0"},
+        "registry": {"bcrypt_cost": 6},
+        "workers": 2,
+        "data_dir": str(tmp_path / "data"),
+    })
+
+
+@pytest.fixture
+def api(server):
+    api = Api(server)
+    api.must(201, "POST", "/tenants/t1")
+    return api
+
+
+@pytest.fixture
+def device(api, party):
+    """Device `d1` with the auth id `a1` and both keys."""
+    secrets = [{"algorithm": key.algorithm, "key": key.public} for key in (party.ec, party.rsa)]
+    api.must(201, "POST", "/devices/t1/d1")
+    api.must(204, "PUT", "/credentials/t1/d1", [{"type": "rpk", "auth-id": "a1", "secrets": secrets}])
+
+
+@pytest.fixture
+def connect(server, party):
+    """connect(password, ...): a client that has connected, or tried to, with the reason as `code`."""
+    clients = []
+
+    def start(password=None, version=V311, client_id="c1", user=None):
+        host, port = server.mqtt
+        client = Paho((host, port), version, client_id, user if password is None else user or "", password)
+        client.client.tls_set_context(party.client())
+        clients.append(client)
+        client.code = client.connect()[0]
+        return client
+
+    yield start
+    for client in clients:
+        client.__exit__()
+
+
+@pytest.fixture
+def send(server, party):
+    """send(token, ...): the answer to telemetry over HTTPS."""
+    def ask(token, path="/telemetry", method="POST", scheme="Bearer"):
+        host, port = server.http
+        return requests.request(method, f"https://{host}:{port}{path}", data="x", verify=str(party.ca.cert), timeout=HANG_S,
+                                headers={"Authorization": f"{scheme} {token}", "QoS-Level": "1", "Content-Type": "text/plain"})
+    return ask
+
+
+@pytest.mark.parametrize("algorithm", ["ES256", "RS256", "RS512", "PS384"])
+def test_a_token_is_a_password(server, party, device, connect, algorithm):
+    key = party.ec if algorithm.startswith("ES") else party.rsa
+    client = connect(key.token(algorithm, **names("t1", "a1")))
+    assert client.code == 0
+    client.client.publish("telemetry", b"{}", 1)
+    client.wait("publish")
+    assert server.metrics().sum("millrace_messages_acknowledged_total", route="telemetry") == 1
+
+
+def test_mosquitto_logs_in_with_a_token_and_its_client_id(server, party, device):
+    host, port = server.mqtt
+    token = party.ec.token()
+    said = subprocess.run(["mosquitto_pub", "-h", "localhost", "-p", str(port), "--cafile", party.ca.cert, "-i", "fleet/t1/device/a1",
+                           "-u", "unused", "-P", token, "-t", "telemetry", "-m", "{}", "-q", "1"], timeout=HANG_S)
+    assert said.returncode == 0
+
+
+@pytest.mark.parametrize("version", [V311, V5])
+def test_tokens_that_are_no_good_are_bad_credentials(party, device, connect, version):
+    good = names("t1", "a1")
+    head, claims, signature = party.ec.token(**good).split(".")
+    rows = {
+        "another key": party.stranger.token(**good),
+        "of a device that is not there": party.ec.token(**names("t1", "a2")),
+        "of a tenant that is not there": party.ec.token(**names("t2", "a1")),
+        "over": party.ec.token(**good, iat=1, exp=61),
+        "for too long": party.ec.token(life_s=100_000, **good),
+        "of nobody": party.ec.token(),
+        "changed": ".".join([head, party.ec.token(**names("t1", "a2")).split(".")[1], signature]),
+        "no signature": ".".join([head, claims, "AA"]),
+    }
+    codes = {name: connect(token, version).code for name, token in rows.items()}
+    assert set(codes.values()) == {REFUSED[version]}, codes
+
+
+def test_a_connection_ends_with_its_token(server, party, device, connect):
+    client = connect(party.ec.token(life_s=2, **names("t1", "a1")))
+    assert client.code == 0
+    client.wait("disconnect")
+    with Client(server.mqtt_all[1], version=5) as c:
+        c.connect("c2", user="", password=party.ec.token(life_s=2, **names("t1", "a1")))
+        assert c.expect_disconnect() == MAXIMUM_CONNECT_TIME
+    assert server.metrics().sum("millrace_mqtt_protocol_errors_total") == 0
+
+
+def test_a_changed_key_counts_from_the_next_log_in_on(api, party, device, connect):
+    token = party.ec.token(**names("t1", "a1"))
+    assert connect(token).code == 0
+    api.must(204, "PUT", "/credentials/t1/d1",
+             [{"type": "rpk", "auth-id": "a1", "secrets": [{"algorithm": "EC", "key": party.stranger.public}]}])
+    assert connect(token).code == REFUSED[V311]
+
+
+def test_an_adapter_that_is_off_and_a_disabled_device_are_told_apart(api, party, device, connect):
+    token = party.ec.token(**names("t1", "a1"))
+    api.must(204, "PUT", "/devices/t1/d1", {"enabled": False})
+    assert connect(token, V5).code == 0x87
+    api.must(204, "PUT", "/tenants/t1", {"adapters": [{"type": "hono-http", "enabled": True}]})
+    assert connect(token, V5).code == 0x87
+
+
+def test_bearer_tokens_over_http(api, party, device, send):
+    named = party.ec.token(**names("t1", "a1"))
+    assert send(named).status_code == 202
+    assert send(named, scheme="bearer").status_code == 202
+    assert send(party.ec.token(**names("t1", "a1")), "/event").status_code == 202
+    for bad in (party.stranger.token(**names("t1", "a1")), party.ec.token(), "a.b.c", "nonsense", ""):
+        answer = send(bad)
+        assert answer.status_code == 401 and answer.headers["WWW-Authenticate"] == 'Basic realm="Hono"', bad
+    api.must(204, "PUT", "/devices/t1/d1", {"enabled": False})
+    assert send(named).status_code == 404
