@@ -209,6 +209,8 @@ static void on_loaded(struct registry_loader *loader)
 {
     struct server_registry *r = CONTAINER_OF(loader, struct server_registry, loader);
 
+    if (r->is_stopped)
+        return;
     LOG_INFO(LOG_REGISTRY, "loaded", F_INT("created", loader->n_created), F_INT("refused", loader->n_refused));
     if (!r->ready)
         return;

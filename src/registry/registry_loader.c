@@ -191,7 +191,7 @@ static bool ask_next(struct registry_loader *l, struct table_reader *reader)
     const struct config_tenant *ten;
     const struct config_device *dev;
 
-    if (l->is_stopped || l->tenant == l->config->tenant_count)
+    if (l->tenant == l->config->tenant_count)
         return false;
     ten = &l->config->tenants[l->tenant];
     dev = l->device ? &ten->devices[l->device - 1] : NULL;
@@ -204,12 +204,13 @@ static bool ask_next(struct registry_loader *l, struct table_reader *reader)
     return true;
 }
 
+/* Answers of a table that is being closed come when it can no longer be read. */
 static void go_on(struct registry_loader *l)
 {
     struct table_reader reader = {0};
     struct config *config;
 
-    if (table_reader_open(l->table, &reader) == E_OK) {
+    if (!l->is_stopped && table_reader_open(l->table, &reader) == E_OK) {
         while (l->n_asked < REGISTRY_LOADER_AT_ONCE && ask_next(l, &reader))
             continue;
         table_reader_close(&reader);

@@ -29,5 +29,5 @@ struct registry_loader {
 /* Begins; on_done() runs when all are there, perhaps within the call. While it runs, another start is a no-op. */
 void registry_loader_start(struct registry_loader *loader, struct config *config);
 
-/* Asks nothing more; answers still come. */
+/* Asks nothing more and reads the table no more, which may be closed now; answers still come, and on_done() after the last one. */
 void registry_loader_stop(struct registry_loader *loader);

@@ -31,6 +31,7 @@ struct table {
     void *context;
     unsigned n_changes;
     err next_result; /* of writes, instead of being decided; E_OK: they are */
+    bool is_closed;  /* whoever reads or writes now fails the test */
 };
 
 struct table_txn {
@@ -148,6 +149,7 @@ bool table_txn_next(struct table_txn *txn, struct str prefix, struct str after, 
 
 err table_reader_open(struct table *t, struct table_reader *r)
 {
+    assert_false(t->is_closed);
     r->table = t;
     return E_OK;
 }
@@ -227,6 +229,7 @@ static inline enum table_verdict table_fixture_decide(struct table *t, struct st
 
 void table_write(struct table *t, struct table_write *write)
 {
+    assert_false(t->is_closed);
     write->reply = (struct buf){0};
     write->result = t->next_result;
     if (write->result == E_OK)
