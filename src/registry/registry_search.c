@@ -352,7 +352,7 @@ static void sort_hits(struct registry_search *search)
 {
     size_t needed = first_of_page(search) + search->page_size;
 
-    if (!search->n_sorts)
+    if (!search->n_sorts || !search->n_hits)
         return;
     qsort(search->hits, search->n_hits, sizeof *search->hits, compare_hits);
     while (search->n_hits > needed)
