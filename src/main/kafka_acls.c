@@ -141,6 +141,25 @@ static void print_registry(FILE *to, const struct config *config, const char *pr
                                   .operations = rows[i].operations});
 }
 
+/* What is told of changes by the management interface (docs/REGISTRY.md). */
+static void print_records(FILE *to, const struct config *config, const char *principal)
+{
+    struct grant grant = {.principal = principal,
+                          .type = "--topic",
+                          .prefix = config->kafka.topic_prefix,
+                          .name = STR("hono.notification."),
+                          .is_prefixed = true,
+                          .operations = WRITE | DESCRIBE | CREATE};
+
+    if (!config->is_managed || !config->admin_listen.host.n)
+        return;
+    print(to, &grant);
+    grant.name = config->audit_topic;
+    grant.is_prefixed = false;
+    if (grant.name.n)
+        print(to, &grant);
+}
+
 static void print_instance(FILE *to, const struct config *config, const struct rule_table *rules)
 {
     char principal[256];
@@ -151,6 +170,7 @@ static void print_instance(FILE *to, const struct config *config, const struct r
     print_rules(to, config, rules, principal);
     print_sources(to, config, principal);
     print_registry(to, config, principal);
+    print_records(to, config, principal);
     /* One group an instance, for rules and for commands. */
     print(to, &(struct grant){.principal = principal,
                               .type = "--group",

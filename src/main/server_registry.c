@@ -243,6 +243,7 @@ static void open_management(struct server_registry *r, const struct config *conf
         .context = r,
     };
 
+    registry_records_init(&r->records, kafka_sink(r->server->kafka), &r->server->loop.mailbox, config->audit_topic);
     r->manage = manage_new(&options);
 }
 
@@ -277,7 +278,6 @@ err server_registry_open(struct server *s, struct mail *ready, struct errinfo *e
         return e;
     registry_view_use_table(r->view, r->table);
     registry_use_view(s->now->registry, r->view);
-    registry_records_init(&r->records, kafka_sink(s->kafka), &s->loop.mailbox, config->audit_topic);
     if (config->is_managed && config->admin_listen.host.n)
         open_management(r, config);
     return E_OK;

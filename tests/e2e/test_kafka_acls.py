@@ -7,7 +7,7 @@ from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
 
 from lib.mqtt import PUBACK, V311, Client
-from lib.server import MILLRACE, write_config
+from lib.server import MILLRACE, run_command, write_config
 from lib.wait import HANG_S, until
 
 LINE = re.compile(r"--add --allow-principal (?P<user>\S+)(?P<operations>( --operation \w+)+) --(?P<type>topic|group|transactional-id) '(?P<name>[^']*)'"
@@ -52,6 +52,7 @@ def config(make_config, secure_kafka, tenant):
                          to_mqtt=[{"topic": "orders", "mqtt": "in", "tenant": tenant}, {"topic": "^ord.*", "mqtt": "in", "tenant": tenant}],
                          kafka={"properties": properties, "topic_prefix": f"{tenant}-", "group": f"{tenant}-millrace"})
     config["registry"] = {"shared": True}
+    config["admin"] = {**config.get("admin", {}), "audit_topic": "audit"}
     config["tenants"][f"{tenant}b"] = {"devices": {"d1": {"auth_id": "a1", "password": "pw"}}}
     return config
 
@@ -81,6 +82,9 @@ def test_the_least_permissions_are_enough_and_keep_tenants_apart(serve, config, 
     server = serve(config)
     until(lambda: "event=loaded" in server.log(), "what is configured to be loaded into the registry")
     assert "refused=0" in server.log()
+    run_command("device", "create", tenant, "d9", "--api", f"http://{server.admin}")
+    for topic in ("hono.notification.registry-device", "audit"):
+        until(lambda name=f"{tenant}-{topic}": secure_kafka.records(name), f"what {topic} is told")
     with Client(server.mqtt, V311) as own, Client(server.mqtt, V311) as other:
         own.connect("own", user=f"a1@{tenant}", password="pw")
         other.connect("other", user=f"a1@{tenant}b", password="pw")
@@ -111,6 +115,8 @@ def test_what_rules_read_and_write_is_named_as_far_as_it_is_fixed(config, tenant
                for m in acls(write_config(config, tmp_path / "acls.yaml")) if m["user"] == "User:millrace"}
     assert printed["topic", f"{tenant}-plant.", True] == ["Write", "Describe", "Create"]
     assert printed["topic", f"{tenant}-a", False] == ["Write", "Describe", "Create"]
+    assert printed["topic", f"{tenant}-hono.notification.", True] == ["Write", "Describe", "Create"]
+    assert printed["topic", f"{tenant}-audit", False] == ["Write", "Describe", "Create"]
     assert printed["topic", f"{tenant}-orders", False] == ["Read", "Describe"]
     assert printed["topic", f"{tenant}-ord", True] == ["Read", "Describe"]
     assert printed["group", f"{tenant}-millrace.", True] == ["Read"]
