@@ -11,22 +11,26 @@ struct command_router *command_router_of(struct command_plane *plane, struct str
     return &plane->routers[siphash(tenant) % plane->n_routers];
 }
 
-/* --- the reader: every tenant's commands --- */
+/* --- the reader: the commands of the tenants that there are --- */
 
 static void *ref_wants(void *wants)
 {
-    return wants;
+    return generation_ref(wants);
 }
 
 static void unref_wants(void *wants)
 {
-    (void)wants;
+    generation_unref(wants);
 }
 
+/* A tenant that we do not know may be another installation's: nobody answers its commands here. */
 static int interest(void *wants, struct str topic)
 {
-    (void)wants;
-    return str_starts_with(topic, topic_prefix) && topic.n > topic_prefix.n ? 0 : -1;
+    struct generation *generation = wants;
+
+    if (!str_starts_with(topic, topic_prefix))
+        return -1;
+    return registry_find_tenant(generation->registry, str_from_offset(topic, topic_prefix.n)) ? 0 : -1;
 }
 
 static struct str name(void *wants, int which)

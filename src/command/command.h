@@ -24,7 +24,7 @@ struct command_settings {
 /* Sets up; registers metrics: before the threads start. The caller owns it. */
 struct command_plane *command_new(const struct command_settings *settings);
 
-/* What the source is to be opened with; lives as long as the plane, which is also its wants. */
+/* What the source is to be opened with; lives as long as the plane. Its wants are a struct generation, whose tenants' commands it reads. */
 const struct source_reader *command_reader(struct command_plane *plane);
 
 /* Before the source is started: where records are settled. */

@@ -82,7 +82,7 @@ static void on_message_error(struct kafka_consumer *c, const rd_kafka_message_t 
     const char *topic = m->rkt ? rd_kafka_topic_name(m->rkt) : "";
     struct kafka_partition *p = kafka_consumer_find(c, topic, m->partition);
 
-    kafka_consumer_count(KAFKA_CONSUMER_ERRORS, 1);
+    metric_add(kafka_consumer_errors, 1);
     if (p && !p->is_read)
         return; /* from before it was left */
     if (p && m->err == RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET)
@@ -96,7 +96,7 @@ void kafka_consumer_on_error(rd_kafka_t *rk, int code, const char *reason, void 
 {
     (void)rk;
     (void)opaque;
-    kafka_consumer_count(KAFKA_CONSUMER_ERRORS, 1);
+    metric_add(kafka_consumer_errors, 1);
     LOG_DEBUG(LOG_KAFKA, "consumer.client", F_TEXT("error", rd_kafka_err2name((rd_kafka_resp_err_t)code)),
               F_TEXT("text", reason));
 }
@@ -132,7 +132,7 @@ static void hand_out(struct kafka_consumer *c, struct kafka_partition *p, rd_kaf
     if (!p || !p->is_read || !kafka_window_wants(&p->window, m->offset)) {
         if (p && p->is_read) {
             p->is_dirty = true; /* the commit point may move */
-            kafka_consumer_count(KAFKA_CONSUMED_SKIPPED, 1);
+            kafka_consumer_count(c, KAFKA_CONSUMED_SKIPPED, 1);
         }
         rd_kafka_message_destroy(m);
         return;
@@ -140,8 +140,8 @@ static void hand_out(struct kafka_consumer *c, struct kafka_partition *p, rd_kaf
     r = record_new(c, p, m);
     kafka_window_add(&p->window, r);
     c->unsettled_bytes += r->bytes;
-    kafka_consumer_count(KAFKA_CONSUMED, 1);
-    kafka_consumer_count(KAFKA_CONSUMED_UNSETTLED, 1);
+    kafka_consumer_count(c, KAFKA_CONSUMED, 1);
+    kafka_consumer_count(c, KAFKA_CONSUMED_UNSETTLED, 1);
     chain(homes, p->port.home, &r->mail);
     kafka_partition_check(c, p);
 }
@@ -246,8 +246,8 @@ static void on_settled(struct mail *m)
     struct kafka_consumer *c = p->consumer;
 
     c->unsettled_bytes -= r->bytes;
-    kafka_consumer_count(KAFKA_CONSUMED_SETTLED, 1);
-    kafka_consumer_count(KAFKA_CONSUMED_UNSETTLED, -1);
+    kafka_consumer_count(c, KAFKA_CONSUMED_SETTLED, 1);
+    kafka_consumer_count(c, KAFKA_CONSUMED_UNSETTLED, -1);
     if (r->is_stale) {
         list_remove(&r->link);
     } else {
@@ -426,7 +426,9 @@ err kafka_consumer_open(struct kafka *k, const struct kafka_settings *settings,
 
     ASSERT(c);
     memset(c, 0, sizeof *c);
-    metrics_register(kafka_consumer_metrics, KAFKA_CONSUMER_METRICS);
+    c->for_whom = consumer_settings->for_whom;
+    metrics_register(kafka_consumer_metrics[c->for_whom], KAFKA_CONSUMER_METRICS);
+    metrics_register(kafka_consumer_errors, 1);
     c->source.ops = &ops;
     c->reader = consumer_settings->reader;
     c->wants = c->reader->ref(consumer_settings->wants);
@@ -488,7 +490,7 @@ static void free_records(struct kafka_consumer *c, struct list *records)
         struct source_record *r = CONTAINER_OF(link, struct source_record, link);
 
         forget(&c->source, r);
-        kafka_consumer_count(KAFKA_CONSUMED_UNSETTLED, -1);
+        kafka_consumer_count(c, KAFKA_CONSUMED_UNSETTLED, -1);
         mem_free(MEM_KAFKA, r);
     }
 }

@@ -23,8 +23,12 @@ enum {
     KAFKA_CONSUMER_DEFAULT_BYTES = 128 << 20,
 };
 
+/* Who reads: a label of the metrics. */
+enum kafka_consumer_reader { KAFKA_CONSUMER_RULES, KAFKA_CONSUMER_COMMANDS, KAFKA_CONSUMER_READERS };
+
 /* All views are borrowed for the call. */
 struct kafka_consumer_settings {
+    enum kafka_consumer_reader for_whom;
     struct str group;                   /* of the program; the consumer group is GROUP.INSTANCE */
     struct str instance;                /* what tells this process from others, and is the same after a restart */
     uint32_t max_unsettled;             /* records of a partition; 0: the default */

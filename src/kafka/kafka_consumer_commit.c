@@ -38,7 +38,7 @@ static rd_kafka_topic_partition_list_t *collect(struct kafka_consumer *c)
 /* Nothing was committed; which partitions it was about, nobody says: those with anything behind them. */
 static void note_all_failed(struct kafka_consumer *c, const char *why)
 {
-    kafka_consumer_count(KAFKA_CONSUMER_COMMIT_ERRORS, 1);
+    kafka_consumer_count(c, KAFKA_CONSUMER_COMMIT_ERRORS, 1);
     LOG_WARN(LOG_KAFKA, "consumer.commit", F_STR("group", c->group), F_TEXT("error", why));
     for (struct kafka_partition *p = c->list; p; p = p->next)
         p->is_dirty = true;
@@ -79,7 +79,7 @@ static void note_failure(struct kafka_consumer *c, const char *topic, int32_t nu
 {
     struct kafka_partition *p = kafka_consumer_find(c, topic, number);
 
-    kafka_consumer_count(KAFKA_CONSUMER_COMMIT_ERRORS, 1);
+    kafka_consumer_count(c, KAFKA_CONSUMER_COMMIT_ERRORS, 1);
     LOG_WARN(LOG_KAFKA, "consumer.commit", F_TEXT("topic", topic), F_INT("partition", number),
              F_TEXT("error", rd_kafka_err2name(code)));
     if (code == RD_KAFKA_RESP_ERR_OFFSET_METADATA_TOO_LARGE)
@@ -107,7 +107,7 @@ static bool read_result(struct kafka_consumer *c, const rd_kafka_topic_partition
         if (at->err)
             note_failure(c, at->topic, at->partition, at->err);
         else
-            kafka_consumer_count(KAFKA_CONSUMER_COMMITS, 1);
+            kafka_consumer_count(c, KAFKA_CONSUMER_COMMITS, 1);
         is_well = is_well && !at->err;
     }
     return is_well;

@@ -3,6 +3,7 @@
 
 #include <stdint.h>
 
+#include "kafka/kafka_consumer.h"
 #include "obs/metrics.h"
 
 enum kafka_consumer_metric {
@@ -15,14 +16,11 @@ enum kafka_consumer_metric {
     KAFKA_CONSUMER_PAUSES,
     KAFKA_CONSUMER_COMMITS,
     KAFKA_CONSUMER_COMMIT_ERRORS,
-    KAFKA_CONSUMER_ERRORS,
     KAFKA_CONSUMER_RESETS,
     KAFKA_CONSUMER_METRICS,
 };
 
-extern struct metric kafka_consumer_metrics[KAFKA_CONSUMER_METRICS];
+extern struct metric kafka_consumer_metrics[KAFKA_CONSUMER_READERS][KAFKA_CONSUMER_METRICS];
 
-static inline void kafka_consumer_count(enum kafka_consumer_metric which, int64_t n)
-{
-    metric_add(&kafka_consumer_metrics[which], (uint64_t)n);
-}
+/* Of every handle that reads. */
+extern struct metric kafka_consumer_errors[1];

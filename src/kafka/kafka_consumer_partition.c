@@ -70,8 +70,8 @@ static void pause(struct kafka_consumer *c, struct kafka_partition *p)
     rd_kafka_topic_partition_list_destroy(list);
     p->is_paused = true;
     c->n_paused++;
-    kafka_consumer_count(KAFKA_CONSUMER_PAUSED, 1);
-    kafka_consumer_count(KAFKA_CONSUMER_PAUSES, 1);
+    kafka_consumer_count(c, KAFKA_CONSUMER_PAUSED, 1);
+    kafka_consumer_count(c, KAFKA_CONSUMER_PAUSES, 1);
     LOG_DEBUG(LOG_KAFKA, "consumer.paused", F_STR("topic", p->full_topic), F_INT("partition", p->port.number));
     p->paused_ms = c->loop.now_ms;
     if (!wheel_is_set(&c->full_timer))
@@ -86,7 +86,7 @@ static void resume(struct kafka_consumer *c, struct kafka_partition *p)
     rd_kafka_topic_partition_list_destroy(list);
     p->is_paused = false;
     c->n_paused--;
-    kafka_consumer_count(KAFKA_CONSUMER_PAUSED, -1);
+    kafka_consumer_count(c, KAFKA_CONSUMER_PAUSED, -1);
 }
 
 static bool is_full(const struct kafka_consumer *c, const struct kafka_partition *p)
@@ -124,7 +124,7 @@ static void assign(struct kafka_consumer *c, rd_kafka_topic_partition_list_t *li
 static void begin_reading(struct kafka_partition *p)
 {
     p->is_read = true;
-    kafka_consumer_count(KAFKA_CONSUMER_PARTITIONS, 1);
+    kafka_consumer_count(p->consumer, KAFKA_CONSUMER_PARTITIONS, 1);
     LOG_INFO(LOG_KAFKA, "consumer.partition", F_STR("topic", p->full_topic), F_INT("partition", p->port.number),
              F_INT("offset", p->window.next_offset), F_INT("left_open", p->window.n_undone));
 }
@@ -132,7 +132,7 @@ static void begin_reading(struct kafka_partition *p)
 static void end_reading(struct kafka_partition *p)
 {
     p->is_read = false;
-    kafka_consumer_count(KAFKA_CONSUMER_PARTITIONS, -1);
+    kafka_consumer_count(p->consumer, KAFKA_CONSUMER_PARTITIONS, -1);
     LOG_INFO(LOG_KAFKA, "consumer.left", F_STR("topic", p->full_topic), F_INT("partition", p->port.number),
              F_INT("offset", p->window.next_offset), F_INT("unsettled", p->window.n_unsettled));
 }
@@ -239,7 +239,7 @@ void kafka_partition_begin_anew(struct kafka_consumer *c, struct kafka_partition
 
     LOG_WARN(LOG_KAFKA, "consumer.reset", F_STR("topic", p->full_topic), F_INT("partition", p->port.number),
              F_INT("offset", p->window.next_offset), F_TEXT("why", why));
-    kafka_consumer_count(KAFKA_CONSUMER_RESETS, 1);
+    kafka_consumer_count(c, KAFKA_CONSUMER_RESETS, 1);
     if (error)
         rd_kafka_error_destroy(error);
     kafka_window_clear(&p->window, &p->stale);
@@ -267,8 +267,8 @@ void kafka_partition_init(struct kafka_consumer *c)
 
 void kafka_partition_free(struct kafka_partition *p)
 {
-    kafka_consumer_count(KAFKA_CONSUMER_PARTITIONS, -(int64_t)p->is_read);
-    kafka_consumer_count(KAFKA_CONSUMER_PAUSED, -(int64_t)p->is_paused);
+    kafka_consumer_count(p->consumer, KAFKA_CONSUMER_PARTITIONS, -(int64_t)p->is_read);
+    kafka_consumer_count(p->consumer, KAFKA_CONSUMER_PAUSED, -(int64_t)p->is_paused);
     mem_free(MEM_KAFKA, (char *)(uintptr_t)p->full_topic.p);
     mem_free(MEM_KAFKA, p);
 }

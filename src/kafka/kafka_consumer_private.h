@@ -10,6 +10,7 @@
 #include "kafka/kafka_consumer.h"
 #include "kafka/kafka_consumer_conf.h"
 #include "kafka/kafka_consumer_finder.h"
+#include "kafka/kafka_consumer_metrics.h"
 #include "kafka/kafka_consumer_window.h"
 #include "loop/loop.h"
 
@@ -33,6 +34,7 @@ struct kafka_partition {
 
 struct kafka_consumer {
     struct source source;
+    enum kafka_consumer_reader for_whom;
     const struct source_reader *reader;
     rd_kafka_t *rk;
     rd_kafka_queue_t *records, *results; /* messages; answers to commits */
@@ -67,6 +69,11 @@ struct kafka_consumer {
     size_t metadata_bytes; /* what the cluster takes with a commit */
     rd_kafka_message_t *batch[KAFKA_CONSUMER_BATCH];
 };
+
+static inline void kafka_consumer_count(const struct kafka_consumer *c, enum kafka_consumer_metric which, int64_t n)
+{
+    metric_add(&kafka_consumer_metrics[c->for_whom][which], (uint64_t)n);
+}
 
 /* The partition, or NULL. */
 struct kafka_partition *kafka_consumer_find(const struct kafka_consumer *c, const char *full_topic, int32_t number);

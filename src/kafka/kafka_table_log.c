@@ -419,7 +419,7 @@ err kafka_table_log_open(struct kafka *k, const struct kafka_settings *settings,
 
     ASSERT(l && strlen(table) <= 40);
     memset(l, 0, sizeof *l);
-    metrics_register(kafka_consumer_metrics, KAFKA_CONSUMER_METRICS);
+    metrics_register(kafka_consumer_errors, 1);
     l->log.ops = &ops;
     l->k = k;
     l->n_partitions = n_partitions;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/arena.h"
+#include "base/check.h"
 #include "command/command.h"
 #include "kafka/kafka_consumer.h"
 #include "main/kafka_options.h"
@@ -23,11 +24,12 @@ static err open_consumer(struct server *s, struct errinfo *ei)
 {
     const struct config *config = s->now->config;
     struct kafka_consumer_settings settings = {
+        .for_whom = KAFKA_CONSUMER_COMMANDS,
         .find_ms = config->kafka.is_embedded ? EMBEDDED_FIND_MS : 0,
         .max_unsettled = (uint32_t)config->kafka.max_uncommitted,
         .max_bytes = config->kafka.max_uncommitted_bytes,
         .reader = command_reader(s->command.plane),
-        .wants = s->command.plane,
+        .wants = s->now,
     };
     struct kafka_settings kafka;
     struct arena scratch = {0};
@@ -44,22 +46,46 @@ static err open_consumer(struct server *s, struct errinfo *ei)
     return e;
 }
 
+static void on_used(struct mail *m)
+{
+    struct server_command *c = CONTAINER_OF(m, struct server_command, used);
+    struct server *s = CONTAINER_OF(c, struct server, command);
+
+    kafka_consumer_read_wanted(c->consumer);
+    c->next = NULL;
+    mailbox_post(&s->loop.mailbox, c->done);
+}
+
+static void on_left(struct mail *m)
+{
+    struct server_command *c = CONTAINER_OF(m, struct server_command, left);
+    struct server *s = CONTAINER_OF(c, struct server, command);
+
+    command_use(c->plane, c->next, &c->used, &s->loop.mailbox);
+}
+
+void server_command_use(struct server *s, struct generation *next, struct mail *done)
+{
+    struct server_command *c = &s->command;
+
+    c->next = next;
+    c->done = done;
+    if (c->plane)
+        kafka_consumer_want(c->consumer, next, &c->left, &s->loop.mailbox);
+    else
+        mailbox_post(&s->loop.mailbox, done);
+}
+
 err server_command_open(struct server *s, struct errinfo *ei)
 {
     struct command_settings settings = {.workers = &s->workers, .sink = kafka_sink(s->kafka), .generation = s->now};
 
     if (!takes_commands(s->now->config))
         return E_OK;
+    s->command.left.on_mail = on_left;
+    s->command.used.on_mail = on_used;
     s->command.plane = command_new(&settings);
     return open_consumer(s, ei);
-}
-
-void server_command_use(struct server *s, struct generation *next, struct mail *done)
-{
-    if (s->command.plane)
-        command_use(s->command.plane, next, done, &s->loop.mailbox);
-    else
-        mailbox_post(&s->loop.mailbox, done);
 }
 
 void server_command_start(struct server_command *c)

@@ -14,12 +14,15 @@ struct server;
 struct server_command {
     struct kafka_consumer *consumer;
     struct command_plane *plane; /* NULL: there are no commands */
+    struct generation *next;     /* while it is being taken over */
+    struct mail left, used;      /* that the consumer has left what is not wanted; that the routers use the next generation */
+    struct mail *done;
 };
 
 /* Sets up; before the adapters are opened and the workers run. E_*: the reason is in `ei`. */
 MUST_USE err server_command_open(struct server *s, struct errinfo *ei);
 
-/* Gives the routers the next generation; `done` is posted to the main loop. */
+/* Gives the consumer and the routers the next generation, which is borrowed until `done` is posted to the main loop. */
 void server_command_use(struct server *s, struct generation *next, struct mail *done);
 
 /* Devices can connect: commands come from now on. */

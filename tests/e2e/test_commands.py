@@ -308,6 +308,16 @@ def test_all_notices_can_be_asked_for(serve, make_config, kafka, tenant, devices
     assert statuses == {"one-way": "503", "wrong-key": "400", "expired": "504"}
 
 
+def test_commands_of_tenants_of_others_are_left_alone(login, app, kafka):
+    """Another installation may use the same cluster."""
+    other = Application(kafka, f"{app.tenant}-other")
+    kafka.create(f"hono.command.{other.tenant}", f"hono.command_response.{other.tenant}")
+    other.ask()
+    app.ask()
+    app.next_answers(1)
+    assert other.answers() == []
+
+
 def test_commands_that_are_done_are_committed(login, app, kafka, tenant):
     c = login()
     c.subscribe([("c///q/#", 1)])

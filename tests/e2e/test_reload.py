@@ -349,7 +349,7 @@ def test_a_rule_from_kafka_is_added_changed_and_removed(from_kafka, tenant, kafk
         wait_position(kafka.bootstrap, group, one, 3)
         del r.config["to_mqtt"]
         r.reload()
-        until(lambda: r.server.metrics().sum("millrace_kafka_consumer_partitions") == 0, "all partitions to be left")
+        until(lambda: r.server.metrics().sum("millrace_kafka_consumer_partitions", reader="rules") == 0, "all partitions to be left")
         put(kafka.bootstrap, one, ("k", "6"))
         subscriber.client.expect_silence(WATCHED_S)
 

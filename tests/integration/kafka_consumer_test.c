@@ -112,8 +112,8 @@ static void wait_metric(enum kafka_consumer_metric which, int64_t value)
 {
     uint64_t since_ms = loop_clock_ms();
 
-    while (metric_value(&kafka_consumer_metrics[which]) < value)
-        turn(since_ms, kafka_consumer_metrics[which].name);
+    while (metric_value(&kafka_consumer_metrics[KAFKA_CONSUMER_RULES][which]) < value)
+        turn(since_ms, kafka_consumer_metrics[KAFKA_CONSUMER_RULES][which].name);
 }
 
 static void start(void)
@@ -448,7 +448,7 @@ static void wants_change_while_kafka_is_away(void **state)
 
 static void a_partition_pauses_when_too_much_is_unsettled(void **state)
 {
-    int64_t pauses = metric_value(&kafka_consumer_metrics[KAFKA_CONSUMER_PAUSES]);
+    int64_t pauses = metric_value(&kafka_consumer_metrics[KAFKA_CONSUMER_RULES][KAFKA_CONSUMER_PAUSES]);
     struct sink_topic *topic;
 
     (void)state;
@@ -492,7 +492,7 @@ static void kafka_that_is_away_is_waited_for(void **state)
 
 static void a_failed_commit_is_tried_again(void **state)
 {
-    int64_t errors = metric_value(&kafka_consumer_metrics[KAFKA_CONSUMER_COMMIT_ERRORS]);
+    int64_t errors = metric_value(&kafka_consumer_metrics[KAFKA_CONSUMER_RULES][KAFKA_CONSUMER_COMMIT_ERRORS]);
     struct sink_topic *topic;
 
     (void)state;
@@ -516,7 +516,7 @@ static void a_failed_commit_is_tried_again(void **state)
 
 static void records_out_when_it_ends_may_be_settled_too_late(void **state)
 {
-    int64_t unsettled = metric_value(&kafka_consumer_metrics[KAFKA_CONSUMED_UNSETTLED]);
+    int64_t unsettled = metric_value(&kafka_consumer_metrics[KAFKA_CONSUMER_RULES][KAFKA_CONSUMED_UNSETTLED]);
     struct sink_topic *topic;
 
     (void)state;
@@ -529,7 +529,7 @@ static void records_out_when_it_ends_may_be_settled_too_late(void **state)
     kafka_consumer_stop(b.consumer);
     settle(0);
     kafka_consumer_free(b.consumer);
-    assert_int_equal(metric_value(&kafka_consumer_metrics[KAFKA_CONSUMED_UNSETTLED]), unsettled);
+    assert_int_equal(metric_value(&kafka_consumer_metrics[KAFKA_CONSUMER_RULES][KAFKA_CONSUMED_UNSETTLED]), unsettled);
     b.consumer = NULL;
     b.n_records = 0;
     start();
