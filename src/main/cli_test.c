@@ -111,6 +111,28 @@ static struct config *must_load(const char *const *words)
     return config;
 }
 
+static void words_that_are_no_flags_are_kept_where_there_is_room(void **state)
+{
+    char *good[] = {"millrace", "device", "list", "acme", "-o", "json"}, *full[] = {"millrace", "tenant", "get", "a", "b"},
+         *none[] = {"millrace", "credentials"}, *wrong[] = {"millrace", "device", "list", "acme", "--retain"};
+    struct errinfo ei = {0};
+    struct cli cli;
+
+    (void)state;
+    assert_int_equal(cli_parse((int)ARRAY_LEN(good), good, &cli, &ei), E_OK);
+    assert_int_equal(cli.command, CLI_DEVICE);
+    assert_int_equal(cli.manage.n_words, 2);
+    assert_string_equal(cli.manage.words[1], "acme");
+    assert_string_equal(cli.manage.output, "json");
+    cli_fini(&cli);
+    assert_int_equal(cli_parse((int)ARRAY_LEN(full), full, &cli, &ei), E_INVAL);
+    assert_non_null(strstr(ei.text, "unexpected argument b"));
+    assert_int_equal(cli_parse((int)ARRAY_LEN(none), none, &cli, &ei), E_INVAL);
+    assert_non_null(strstr(ei.text, "credentials what?"));
+    assert_int_equal(cli_parse((int)ARRAY_LEN(wrong), wrong, &cli, &ei), E_INVAL);
+    assert_non_null(strstr(ei.text, "unknown flag --retain"));
+}
+
 static void dev_needs_nothing_else(void **state)
 {
     static const char *const words[] = {"serve", "--dev", NULL};
@@ -258,6 +280,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(commands_and_flags_are_recognised),
         cmocka_unit_test(what_is_wrong_is_told_with_the_nearest_word),
+        cmocka_unit_test(words_that_are_no_flags_are_kept_where_there_is_room),
         cmocka_unit_test(dev_needs_nothing_else),
         cmocka_unit_test(flags_stand_for_options_and_the_last_counts),
         cmocka_unit_test(too_many_settings_are_a_limit),
