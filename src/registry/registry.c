@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/siphash.h"
 #include "loop/tls_peer.h"
+#include "registry/certificate_login.h"
 #include "registry/registry_private.h"
 #include "registry/registry_view.h"
 #include "registry/token_login.h"
@@ -336,6 +337,8 @@ enum registry_result registry_authenticate(struct registry *registry, const stru
         *login->out_expires_at_s = 0;
     if (login->peer && login->peer->psk_identity.n)
         return enter_by_key(registry, login, out_principal);
+    if (login->peer && login->peer->der.n && certificate_login_enter(registry, login, out_principal, &result))
+        return result;
     if (login->token.n && token_login_enter(registry, login, out_principal, &result))
         return result;
     if (login->token.n && !login->has_user_name)

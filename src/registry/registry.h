@@ -60,7 +60,7 @@ struct registry_login {
     struct str user_name; /* `auth-id@tenant`, or an auth id of the listener's tenant; borrowed for the call */
     struct str password;  /* borrowed for the call */
     /* Of a TLS connection: the client's certificate, the server's name that it asked for, the identity whose key it has shown to have
-     * (loop/tls_peer.h); NULL: plain. Borrowed for the call. An identity goes before a user name; nobody is let in by a certificate yet. */
+     * (loop/tls_peer.h); NULL: plain. Borrowed for the call. An identity goes before everything else, then a certificate, then a token, then a user name. */
     const struct tls_peer *peer;
     /* A JSON Web Token, or what may be one, and the device that the address names if the token does not (device_token.h); empty: none. It goes
      * before a user name, and counts for nothing when it is a password after all and there is one. Borrowed for the call. */

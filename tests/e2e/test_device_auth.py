@@ -1,4 +1,6 @@
 """Devices that log in with tokens and certificates (docs/DEVICES.md), over TLS: paho, mosquitto and requests at the other end."""
+import base64
+import socket
 import ssl
 import subprocess
 
@@ -6,7 +8,7 @@ import pytest
 import requests
 
 from lib.certs import Authority
-from lib.mqtt import Client
+from lib.mqtt import Client, connect_packet
 from lib.paho_client import V311, V5, Paho
 from lib.tokens import Key, names
 from lib.wait import HANG_S
@@ -24,10 +26,34 @@ class Party:
         self.folder = folder
         self.ca = Authority(folder, "server-ca")
         self.cert, self.key = self.ca.issue("server", HERE)
+        self.root, self.other = Authority(folder, "root"), Authority(folder, "other")
+        self.middle = Authority(folder, "middle", self.root)
+        self.sensor = self.root.issue("sensor")
+        self.deep = self.chain(self.middle.issue("deep"), self.middle)
         self.ec, self.rsa, self.stranger = Key(folder, "ec"), Key(folder, "rsa", "RSA:2048"), Key(folder, "stranger")
 
-    def client(self):
-        return ssl.create_default_context(cafile=str(self.ca.cert))
+    def client(self, pair=None):
+        context = ssl.create_default_context(cafile=str(self.ca.cert))
+        if pair:
+            context.load_cert_chain(*map(str, pair))
+        return context
+
+    def chain(self, pair, *above):
+        """The same with the certificates above it in its file."""
+        cert, key = pair
+        file = cert.with_suffix(".chain.pem")
+        file.write_text("".join(c.read_text() for c in (cert, *(a.cert for a in above))))
+        return file, key
+
+
+def trusted(authority, **more):
+    """A CA as a tenant trusts it."""
+    return {"cert": base64.b64encode(ssl.PEM_cert_to_DER_cert(authority.cert.read_text())).decode()} | more
+
+
+def named(name):
+    """The credentials of whoever has a certificate with that name."""
+    return [{"type": "x509-cert", "auth-id": f"CN={name}, O=Millrace", "secrets": [{}]}]
 
 
 @pytest.fixture(scope="module")
@@ -68,10 +94,10 @@ def connect(server, party):
     """connect(password, ...): a client that has connected, or tried to, with the reason as `code`."""
     clients = []
 
-    def start(password=None, version=V311, client_id="c1", user=None):
+    def start(password=None, version=V311, client_id="c1", user=None, pair=None):
         host, port = server.mqtt
         client = Paho((host, port), version, client_id, user if password is None else user or "", password)
-        client.client.tls_set_context(party.client())
+        client.client.tls_set_context(party.client(pair))
         clients.append(client)
         client.code = client.connect()[0]
         return client
@@ -84,10 +110,11 @@ def connect(server, party):
 @pytest.fixture
 def send(server, party):
     """send(token, ...): the answer to telemetry over HTTPS."""
-    def ask(token, path="/telemetry", method="POST", scheme="Bearer"):
+    def ask(token=None, path="/telemetry", method="POST", scheme="Bearer", pair=None):
         host, port = server.http
+        headers = {"QoS-Level": "1", "Content-Type": "text/plain"} | ({"Authorization": f"{scheme} {token}"} if token is not None else {})
         return requests.request(method, f"https://{host}:{port}{path}", data="x", verify=str(party.ca.cert), timeout=HANG_S,
-                                headers={"Authorization": f"{scheme} {token}", "QoS-Level": "1", "Content-Type": "text/plain"})
+                                headers=headers, cert=pair and tuple(map(str, pair)))
     return ask
 
 
@@ -163,3 +190,87 @@ def test_bearer_tokens_over_http(api, party, device, send):
         assert answer.status_code == 401 and answer.headers["WWW-Authenticate"] == 'Basic realm="Hono"', bad
     api.must(204, "PUT", "/devices/t1/d1", {"enabled": False})
     assert send(named).status_code == 404
+
+
+@pytest.fixture
+def sensors(api, party):
+    """`t1` trusts `root` and has two devices with certificates."""
+    api.must(204, "PUT", "/tenants/t1", {"trusted-ca": [trusted(party.root)]})
+    for name in ("sensor", "deep"):
+        api.must(201, "POST", f"/devices/t1/{name}")
+        api.must(204, "PUT", f"/credentials/t1/{name}", named(name))
+
+
+def test_a_certificate_is_a_log_in(server, party, sensors, connect, send):
+    for pair in (party.sensor, party.deep):
+        client = connect(pair=pair)
+        assert client.code == 0
+        client.client.publish("telemetry", b"{}", 1)
+        client.wait("publish")
+        assert send(pair=pair).status_code == 202
+    assert server.metrics().sum("millrace_messages_acknowledged_total", route="telemetry") == 4
+
+
+def test_mosquitto_logs_in_with_a_certificate(server, party, sensors):
+    cert, key = party.sensor
+    said = subprocess.run(["mosquitto_pub", "-h", "localhost", "-p", str(server.mqtt[1]), "--cafile", party.ca.cert, "--cert", cert,
+                           "--key", key, "-t", "telemetry", "-m", "{}", "-q", "1"], timeout=HANG_S)
+    assert said.returncode == 0
+
+
+@pytest.mark.parametrize("version", [V311, V5])
+def test_certificates_that_are_no_good_are_bad_credentials(api, party, sensors, connect, send, version):
+    pairs = {
+        "of a CA that nobody trusts": party.other.issue("sensor", file="other-sensor"),
+        "over": party.root.issue("sensor", days=-1, file="old-sensor"),
+        "of nobody": party.root.issue("nobody"),
+        "without the intermediate": (party.deep[0].with_name("deep.pem"), party.deep[1]),
+    }
+    codes = {name: (connect(version=version, pair=pair).code, send(pair=pair).status_code) for name, pair in pairs.items()}
+    assert set(codes.values()) == {(0x86, 401)}, codes
+    api.must(204, "PUT", "/credentials/t1/sensor", named("somebody else"))
+    assert connect(version=version, pair=party.sensor).code == 0x86
+
+
+def test_a_certificate_goes_before_token_and_password(party, sensors, device, connect, send):
+    token = party.ec.token(**names("t1", "a1"))
+    bad = party.other.issue("sensor", file="other-sensor")
+    assert connect(token).code == 0
+    assert connect(token, pair=bad).code == 0x86
+    assert send(token, pair=bad).status_code == 401
+    assert connect("wrong", user="a1@t1", pair=party.sensor).code == 0
+    assert send("eDp5", scheme="Basic", pair=party.sensor).status_code == 202
+
+
+def test_the_server_name_tells_tenants_apart_that_share_a_ca(server, api, party):
+    for tenant, more in (("t1", {}), ("t2", {"alias": "second"})):
+        body = {"trust-anchor-group": "g", "trusted-ca": [trusted(party.root)]} | more
+        api.must(204 if tenant == "t1" else 201, "PUT" if tenant == "t1" else "POST", f"/tenants/{tenant}", body)
+    api.must(201, "POST", "/devices/t2/sensor")
+    api.must(204, "PUT", "/credentials/t2/sensor", named("sensor"))
+
+    def code(server_name):
+        context = party.client(party.sensor)
+        context.check_hostname = False
+        with context.wrap_socket(socket.create_connection(server.mqtt, HANG_S), server_hostname=server_name) as s:
+            s.sendall(connect_packet(5, "c1"))
+            return s.recv(4)[-1]
+
+    codes = {name: code(name) for name in ("t2.example.com", "second.example.com", "t1.example.com", "localhost")}
+    assert codes == {"t2.example.com": 0, "second.example.com": 0, "t1.example.com": 0x86, "localhost": 0x86}
+
+
+def test_a_template_makes_the_auth_id(api, party, connect):
+    api.must(204, "PUT", "/tenants/t1", {"trusted-ca": [trusted(party.root, **{"auth-id-template": "dev-{{subject-cn}}"})]})
+    api.must(201, "POST", "/devices/t1/d1")
+    api.must(204, "PUT", "/credentials/t1/d1", [{"type": "x509-cert", "auth-id": "dev-sensor", "secrets": [{}]}])
+    assert connect(pair=party.sensor).code == 0
+    api.must(204, "PUT", "/tenants/t1", {"adapters": [{"type": "hono-http", "enabled": True}], "trusted-ca": [trusted(party.root)]})
+    assert connect(pair=party.sensor, version=V5).code == 0x87
+
+
+def test_who_loses_the_last_credentials_is_disconnected(api, party, sensors, connect):
+    client = connect(pair=party.sensor)
+    assert client.code == 0
+    api.must(204, "PUT", "/credentials/t1/sensor", [])
+    client.wait("disconnect")

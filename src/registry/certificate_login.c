@@ -1,0 +1,172 @@
+#include "registry/certificate_login.h"
+
+#include "base/check.h"
+#include "loop/loop.h"
+#include "loop/tls_peer.h"
+#include "registry/credentials_document.h"
+#include "registry/registry_key.h"
+#include "registry/registry_private.h"
+#include "registry/registry_state.h"
+#include "registry/registry_view.h"
+#include "registry/schema.h"
+#include "registry/tenant_document.h"
+#include "registry/trust.h"
+
+enum { MS_PER_S = 1000 };
+
+/* One log-in under way. */
+struct attempt {
+    struct registry *registry;
+    const struct registry_login *login;
+    struct trust_chain chain;
+    char tenant_id[SCHEMA_MAX_ID_BYTES];
+    struct str tenant; /* whose the certificate is; empty: nobody's */
+    json_t *state;     /* the tenant's */
+    const json_t *ca;
+    char auth_id[DN_BYTES];
+    size_t auth_id_n;
+};
+
+/* --- whose certificate it is --- */
+
+static bool take_tenant(struct attempt *a, struct table_reader *reader, struct str id)
+{
+    const json_t *document;
+
+    if (id.n == 0 || id.n > sizeof a->tenant_id)
+        return false;
+    memcpy(a->tenant_id, id.p, id.n);
+    a->state = registry_state_tenant(reader, id);
+    document = json_object_get(a->state, "document");
+    for (size_t i = 0; i < a->chain.n; i++)
+        if (tenant_document_find_ca(document, trust_issuer(&a->chain, i))) {
+            a->tenant = (struct str){a->tenant_id, id.n};
+            return true;
+        }
+    json_decref(a->state);
+    a->state = NULL;
+    return false;
+}
+
+/* The first label of the name that the client has for the server is a tenant's id, or alias. */
+static bool take_named(struct attempt *a, struct table_reader *reader)
+{
+    bool more;
+    struct str name = a->login->peer->server_name, label = str_take(&name, '.', &more);
+    struct registry_key key;
+    struct table_item item;
+
+    if (label.n == 0 || label.n > SCHEMA_MAX_ID_BYTES)
+        return false;
+    if (take_tenant(a, reader, label))
+        return true;
+    key = registry_key_alias(label);
+    return table_reader_get(reader, REGISTRY_PARTITION_KEY, registry_key_str(&key), &item) &&
+           take_tenant(a, reader, item.value);
+}
+
+/* Who trusts this issuer, if it is one tenant; of several the listener's. */
+static bool take_issued(struct attempt *a, struct table_reader *reader, struct str issuer)
+{
+    struct registry_key prefix = registry_key_subject(issuer, (struct str){0});
+    struct table_item item, other;
+    struct str first;
+
+    if (!table_reader_next(reader, REGISTRY_PARTITION_KEY, registry_key_str(&prefix), (struct str){0}, &item))
+        return false;
+    first = str_from_offset(item.key, prefix.n);
+    if (table_reader_next(reader, REGISTRY_PARTITION_KEY, registry_key_str(&prefix), item.key, &other))
+        return take_tenant(a, reader, a->login->tenant);
+    return take_tenant(a, reader, first);
+}
+
+static void find_tenant(struct attempt *a, struct table_reader *reader)
+{
+    if (a->login->is_tenant_fixed)
+        (void)take_tenant(a, reader, a->login->tenant); /* or nobody's */
+    else if (!take_named(a, reader))
+        for (size_t i = 0; i < a->chain.n && !a->tenant.n; i++)
+            (void)take_issued(a, reader, trust_issuer(&a->chain, i)); /* as above */
+}
+
+/* --- who it is --- */
+
+static bool find_name(struct attempt *a)
+{
+    struct str subject = {a->chain.subject, a->chain.subject_n}, form = document_get_text(a->ca, "auth-id-template");
+
+    if (form.n)
+        return dn_expand(form, subject, a->auth_id, &a->auth_id_n) == E_OK && a->auth_id_n > 0;
+    memcpy(a->auth_id, subject.p, subject.n);
+    a->auth_id_n = subject.n;
+    return true;
+}
+
+/* Whether these credentials are worth something now; the certificate itself is all that is secret about them. */
+static bool is_valid(const json_t *credentials, int64_t now_ms)
+{
+    const json_t *secrets = json_object_get(credentials, "secrets");
+
+    for (size_t i = 0; document_get_bool(credentials, "enabled", true) && i < json_array_size(secrets); i++)
+        if (credentials_document_is_valid(json_array_get(secrets, i), now_ms))
+            return true;
+    return false;
+}
+
+/* The device with this name; empty: there is none whose credentials are good. */
+static struct str find_device(struct attempt *a, int64_t now_ms)
+{
+    struct str auth_id = {a->auth_id, a->auth_id_n}, device;
+    struct table_reader *reader;
+    json_t *state;
+    bool is_good;
+
+    if (!registry_view_find_account(a->registry->view, a->tenant, STR("x509-cert"), auth_id, &device))
+        return (struct str){0};
+    reader = registry_view_reader(a->registry->view);
+    state = reader ? registry_state_credentials(reader, a->tenant, device) : NULL;
+    is_good = is_valid(credentials_document_find(json_object_get(state, "document"), STR("x509-cert"), auth_id), now_ms);
+    json_decref(state);
+    return is_good ? device : (struct str){0};
+}
+
+static enum registry_result enter(struct attempt *a, struct principal *out_principal)
+{
+    int64_t now_ms = (int64_t)loop_wall_ms();
+    struct registry_found found = registry_find_both(a->registry, a->tenant, (struct str){0});
+    struct str device;
+
+    if (!found.tenant || !found.tenant->is_enabled)
+        return REGISTRY_BAD_CREDENTIALS;
+    if (!registry_has_adapter(found.tenant, a->login->adapter))
+        return REGISTRY_ADAPTER_DISABLED;
+    a->ca = trust_find_ca(&a->chain, json_object_get(a->state, "document"), now_ms / MS_PER_S);
+    if (!a->ca || !find_name(a))
+        return REGISTRY_BAD_CREDENTIALS;
+    device = find_device(a, now_ms);
+    if (!device.n)
+        return REGISTRY_BAD_CREDENTIALS;
+    found = registry_find_both(a->registry, a->tenant, device);
+    return found.device ? registry_let_in(&found, out_principal) : REGISTRY_BAD_CREDENTIALS;
+}
+
+bool certificate_login_enter(struct registry *registry, const struct registry_login *login, struct principal *out_principal,
+                             enum registry_result *out_result)
+{
+    struct attempt a = {.registry = registry, .login = login};
+    struct table_reader *reader = registry->view ? registry_view_reader(registry->view) : NULL;
+    bool is_ours;
+
+    *out_result = registry->view && !reader ? REGISTRY_UNAVAILABLE : REGISTRY_BAD_CREDENTIALS;
+    if (reader && trust_read(login->peer, &a.chain) == E_OK)
+        find_tenant(&a, reader);
+    is_ours = a.tenant.n || !login->peer->is_trusted;
+    if (a.tenant.n)
+        *out_result = enter(&a, out_principal);
+    if (is_ours && *out_result == REGISTRY_BAD_CREDENTIALS && registry->view &&
+        registry_view_catch_up(registry->view, login->wait))
+        *out_result = REGISTRY_PENDING;
+    json_decref(a.state);
+    trust_free(&a.chain);
+    return is_ours;
+}
