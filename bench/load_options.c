@@ -25,6 +25,7 @@ static bool usage(void)
     fprintf(stderr, "usage: mqtt_load publish|fanout|pairs|idle|receive --port P [--connections N] [--window N] [--qos 0|1|2] "
                     "[--size BYTES]\n"
                     "  [--seconds N | --count MESSAGES] [--rate MESSAGES/S] [--dialing N] [--keep-alive S] [--server-pid PID]\n"
+                    "  [--announce 0|1]\n"
                     "  [--topic T] [--user U] [--password P]     (%%d in topic and user: the number of the connection)\n");
     return false;
 }
@@ -50,6 +51,7 @@ static bool parse(struct load_options *o, int argc, char **argv)
         {"dialing", &o->dialing, 1, 4096},
         {"keep-alive", &o->keep_alive, 0, UINT16_MAX},
         {"server-pid", &o->server_pid, 1, UINT32_MAX},
+        {"announce", &o->announce, 0, 1},
     };
     const struct {
         const char *name;

@@ -13,6 +13,7 @@ struct load_options {
     uint64_t rate;                                 /* messages a second, 0: as fast as the window allows */
     uint64_t dialing;                              /* connections under way at a time */
     uint64_t keep_alive, server_pid;
+    uint64_t announce;                   /* 1: tells when everybody is connected */
     const char *topic, *user, *password; /* %d in the first two is the number of the connection */
 };
 

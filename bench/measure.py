@@ -200,23 +200,27 @@ def build_vertx(peers):
 
 
 def start_up_ms(build, work):
-    """From exec to the ready line of `serve --dev`, and from SIGTERM to the end."""
-    command = [build / "millrace", "serve", "--dev", "--mqtt", f"127.0.0.1:{free_port()}",
-               "--http", "127.0.0.1:0", "--admin", f"127.0.0.1:{free_port()}",
-               "--data", work / "dev-data"]
+    """As time_start_up(), of `serve --dev`."""
+    return time_start_up([build / "millrace", "serve", "--dev", "--mqtt", f"127.0.0.1:{free_port()}",
+                          "--http", "127.0.0.1:0", "--admin", f"127.0.0.1:{free_port()}",
+                          "--data", work / "dev-data"])
+
+
+def time_start_up(command):
+    """Milliseconds from exec to the ready line, and from SIGTERM to the end."""
     began = time.monotonic()
     process = subprocess.Popen([str(c) for c in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                stderr=subprocess.DEVNULL)
     try:
         if not select.select([process.stdout], [], [], READY_LIMIT_S)[0] or b"ready" not in process.stdout.readline():
-            raise Failure("millrace serve --dev does not get ready")
+            raise Failure("millrace does not get ready")
         ready = time.monotonic()
     finally:
         process.send_signal(signal.SIGTERM)
         status = process.wait()
         process.stdout.close()
     if status:
-        raise Failure(f"millrace serve --dev ended with {status}")
+        raise Failure(f"millrace ended with {status}")
     return (ready - began) * 1000, (time.monotonic() - ready) * 1000
 
 

@@ -1,6 +1,7 @@
 /* mqtt_load: loads an MQTT server on this machine and prints what it saw as one line of JSON. One thread.
  *
- *   publish  N connections publish; done when all is acknowledged. --rate sends at a pace instead of as fast as the window allows
+ *   publish  N connections publish; done when all is acknowledged. --rate sends at a pace instead of as fast as the window allows;
+ *            --announce 1 prints "ready" when they are there, as receive does
  *   fanout   one publishes, N subscribers get each message
  *   pairs    N publish, each to one subscriber of its own
  *   receive  N subscribe, somebody else sends: prints "ready" when they are there, done when --count messages have come
@@ -289,7 +290,7 @@ static void on_ready(struct load_client *lc)
         return;
     }
     enter(ld, PHASE_RUN);
-    if (is_receiving(ld)) {
+    if (is_receiving(ld) || ld->o.announce) {
         puts("ready");
         fflush(stdout);
     }

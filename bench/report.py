@@ -10,6 +10,7 @@ from measure import ROOT
 
 CPU_BAR, MEMORY_BAR_MB, IDLE_BAR, READY_BAR_MS, RAW_BAR, LATENCY_BAR_MS = 0.40, 40, 1000, 300, 0.6, 1.0
 FAN_MEMORY_BAR_MB, BUILD_BAR_MS = 15, 50
+REGISTRY_READY_BAR_MS, STORM_BAR_MS, STORM_BAR_TIMES = 2000, 5, 3
 
 RAW, RULE = "raw librdkafka", "millrace, a rule of to_kafka"  # sides
 
@@ -81,6 +82,11 @@ def bars(results):
     if "fan" in results:
         build = results["fan"]["build"]
         at_most(f"{build['subscriptions']:,} subscriptions built", build["processor_ms"], BUILD_BAR_MS, "ms")
+    if "registry" in results:
+        registry, storm = results["registry"]["table"], results["registry"]["storm"]
+        at_most(f"registry of {registry['devices']:,} devices: ready with a warm view", registry["ready_ms"], REGISTRY_READY_BAR_MS, "ms")
+        at_most(f"PUBACK p99 while {storm['devices']:,} devices log in", storm["p99_us"] / 1000,
+                max(STORM_BAR_MS, round(STORM_BAR_TIMES * storm["quiet_p99_us"] / 1000, 1)), "ms")
     if "start" in results:
         at_most("`serve --dev` ready", results["start"]["ready_ms"], READY_BAR_MS, "ms")
     return rows
@@ -155,6 +161,25 @@ def fan_text(found):
     return text
 
 
+def registry_text(found):
+    t, look, storm = found["table"], found["look"], found["storm"]
+    text = f"## Registry: {t['devices']:,} devices with credentials in a local table\n\n"
+    text += table(("imported/s", "CPU us a device", "anonymous MB after", "resident MB after", "MB on disk",
+                   "ready again, median", "slowest", "after kill -9", "anonymous MB then", "resident MB then"),
+                  [(number(t["import_per_s"]), number(t["import_cpu_us"]), number(t["anonymous_mb"], 1), number(t["resident_mb"], 1),
+                    number(t["disk_mb"]), f"{t['ready_ms']:.0f} ms", f"{t['ready_ms_slowest']:.0f} ms", f"{t['ready_ms_killed']:.0f} ms",
+                    number(t["started_anonymous_mb"], 1), number(t["started_resident_mb"], 1))])
+    text += "\n" + table(("looked up by", f"{look['few']:,} devices over and over, /s", "all of them, /s", "all of them with password, /s",
+                          "reads from the disk", "peak MB"),
+                         [(f"{look['threads']} threads", number(look["few_per_s"]), number(look["all_per_s"]), number(look["login_per_s"]),
+                           number(look["disk_reads"]), number(look["peak_mb"], 1))])
+    text += f"\n{storm['devices']:,} devices log in at once by bcrypt of cost 10; one publishes {storm['rate']} messages/s with QoS 1:\n\n"
+    return text + table(("", "PUBACK p50 ms", "p99 ms", "log-ins/s"),
+                        [("quiet", number(storm["quiet_p50_us"] / 1000, 2), number(storm["quiet_p99_us"] / 1000, 2), ""),
+                         ("meanwhile", number(storm["p50_us"] / 1000, 2), number(storm["p99_us"] / 1000, 2),
+                          number(storm["logins_per_s"], 1))])
+
+
 def start_text(found):
     return "## Start\n\n" + table(
         ("`serve --dev` ready, median", "slowest", "stop, median", "binary", "without symbols"),
@@ -163,7 +188,7 @@ def start_text(found):
 
 
 TEXTS = {"ingest": ingest_text, "latency": latency_text, "down": down_text, "idle": idle_text, "broker": broker_text, "fan": fan_text,
-         "start": start_text}
+         "registry": registry_text, "start": start_text}
 
 
 def write(about, results, folder):
