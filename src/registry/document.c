@@ -136,5 +136,5 @@ void document_set(json_t *object, const char *name, json_t *value)
 
 void document_set_text(json_t *object, const char *name, struct str text)
 {
-    document_set(object, name, json_stringn(text.p, text.n));
+    document_set(object, name, json_stringn(text.p ? text.p : "", text.n));
 }

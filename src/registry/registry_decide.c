@@ -351,6 +351,8 @@ static err put_credentials(struct decision *d, json_t *credentials, const json_t
     }
     if (e == E_OK) {
         state = new_state(d, credentials);
+        if (before)
+            document_set_text(state, "updated", document_get_text(d->request, "at"));
         e = put_state(d, registry_key_credentials(d->tenant, d->device), state);
         json_decref(state);
     }

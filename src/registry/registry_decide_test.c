@@ -329,6 +329,7 @@ static void requests_of_another_kind_are_refused(void **state)
         {"{\"v\":1,\"op\":\"tenant-create\",\"tenant\":\"t\"}", 400},
         {"{\"v\":1,\"op\":\"tenant-create\",\"tenant\":\"t\",\"document\":[]}", 400},
         {"{\"v\":1,\"op\":\"device-create\",\"tenant\":\"t\",\"document\":{}}", 400},
+        {"{\"v\":1,\"op\":\"tenant-update\",\"tenant\":\"t\",\"document\":{}}", 404}, /* nor time, user or version */
     };
 
     (void)state;
@@ -341,6 +342,22 @@ static void requests_of_another_kind_are_refused(void **state)
         buf_free(&answer, MEM_TABLE);
     }
     assert_int_equal(t.count, 0);
+}
+
+static void parts_of_any_length_make_keys(void **state)
+{
+    static char name[3000], request[8000];
+    struct buf answer = {0};
+
+    (void)state;
+    memset(name, 'x', sizeof name - 1);
+    assert_int_equal(TENANT_CREATE("t1", NULL, "{}"), 0);
+    snprintf(request, sizeof request,
+             "{\"v\":1,\"op\":\"device-create\",\"tenant\":\"t1\",\"device\":\"d1\",\"document\":{\"via\":[\"%s\"]},"
+             "\"credentials\":[{\"type\":\"%s\",\"auth-id\":\"a\"},5]}",
+             name, name);
+    assert_int_equal(table_fixture_decide(&t, str_from(request), &answer), TABLE_ACCEPTED);
+    buf_free(&answer, MEM_TABLE);
 }
 
 static void states_of_a_later_version_are_left_alone(void **state)
@@ -366,6 +383,7 @@ int main(void)
         cmocka_unit_test_teardown(a_ca_belongs_to_one_tenant_or_one_group, tear_down),
         cmocka_unit_test_teardown(an_auth_id_comes_from_the_template_of_the_ca, tear_down),
         cmocka_unit_test_teardown(requests_of_another_kind_are_refused, tear_down),
+        cmocka_unit_test_teardown(parts_of_any_length_make_keys, tear_down),
         cmocka_unit_test_teardown(states_of_a_later_version_are_left_alone, tear_down),
     };
 

@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 
-enum { LONG_AUTH_ID_BYTES = 200 };
+enum { LONG_PART_BYTES = 200 };
 
 static void put(struct registry_key *key, struct str text)
 {
@@ -23,6 +23,17 @@ static void put_hash(struct registry_key *key, struct str text)
         put(key, (struct str){(char[]){"0123456789abcdef"[hash[i] >> 4], "0123456789abcdef"[hash[i] & 15]}, 2});
 }
 
+/* A part as it is, or what stands for one that is longer than an id: nothing bounds what a request brings. */
+static void put_part(struct registry_key *key, struct str part)
+{
+    if (part.n <= LONG_PART_BYTES) {
+        put(key, part);
+        return;
+    }
+    put(key, STR("#"));
+    put_hash(key, part);
+}
+
 /* `kind` and the parts with `/` between them. */
 static struct registry_key make(const char *kind, const struct str *parts, size_t n_parts)
 {
@@ -31,7 +42,7 @@ static struct registry_key make(const char *kind, const struct str *parts, size_
     put(&key, str_from(kind));
     for (size_t i = 0; i < n_parts; i++) {
         put(&key, STR("/"));
-        put(&key, parts[i]);
+        put_part(&key, parts[i]);
     }
     return key;
 }
@@ -55,7 +66,7 @@ struct registry_key registry_key_subject(struct str subject_dn, struct str tenan
     put(&key, STR("s/"));
     put_hash(&key, subject_dn);
     put(&key, STR("/"));
-    put(&key, tenant);
+    put_part(&key, tenant);
     return key;
 }
 
@@ -76,16 +87,7 @@ struct registry_key registry_key_credentials(struct str tenant, struct str devic
 
 struct registry_key registry_key_login(struct str tenant, struct str type, struct str auth_id)
 {
-    struct registry_key key = MAKE("l", tenant, type);
-
-    put(&key, STR("/"));
-    if (auth_id.n <= LONG_AUTH_ID_BYTES) {
-        put(&key, auth_id);
-    } else {
-        put(&key, STR("#"));
-        put_hash(&key, auth_id);
-    }
-    return key;
+    return MAKE("l", tenant, type, auth_id);
 }
 
 /* By the hash of the first two, so that the key stays short enough to be walked. */
@@ -97,7 +99,7 @@ static struct registry_key make_relation(const char *kind, struct str tenant, st
     put(&relation, STR("/"));
     put_hash(&relation, registry_key_str(&key));
     put(&relation, STR("/"));
-    put(&relation, device);
+    put_part(&relation, device);
     return relation;
 }
 

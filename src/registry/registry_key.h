@@ -31,7 +31,8 @@ static inline struct str registry_key_str(const struct registry_key *key)
     return (struct str){key->text, key->n};
 }
 
-/* Ids are within SCHEMA_MAX_ID_BYTES; an auth-id may have any length. An empty last part gives the prefix of all of them. */
+/* Ids are within SCHEMA_MAX_ID_BYTES; a part that is longer, as an auth-id may be, stands there as its SHA-256. An empty last part gives the prefix
+ * of all of them. */
 struct registry_key registry_key_tenant(struct str tenant);
 struct registry_key registry_key_alias(struct str alias);
 struct registry_key registry_key_subject(struct str subject_dn, struct str tenant);

@@ -92,7 +92,7 @@ static bool may_concern_somebody(const struct table_change *change)
 
     if (kind != 't' && kind != 'd' && kind != 'c')
         return false;
-    return !change->value.p || memmem(change->value.p, change->value.n, "\"updated\"", 9) || kind == 'c';
+    return !change->value.p || memmem(change->value.p, change->value.n, "\"updated\"", 9);
 }
 
 void registry_view_on_applied(void *context, const struct table_change *change)

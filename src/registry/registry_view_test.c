@@ -355,6 +355,7 @@ static void only_what_may_concern_somebody_is_told(void **state)
     registry_view_accept_changes(t.view);
     t.n_changed = 0;
     put(registry_key_device(STR("t1"), STR("d9")), ",\"status\":{\"created\":\"x\"}", "{}");
+    put(registry_key_credentials(STR("t1"), STR("d9")), "", "[]");
     loop_turn(&t.loop, 0);
     assert_int_equal(t.n_changed, 0);
     put(registry_key_device(STR("t1"), STR("d9")), ",\"status\":{\"updated\":\"x\"}", "{}");
