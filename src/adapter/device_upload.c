@@ -6,6 +6,7 @@
 #include "command/command_port.h"
 #include "core/command_id.h"
 #include "loop/loop.h"
+#include "registry/usage.h"
 
 /* Kafka's outcomes as refusals; OUTCOME_STORED is none. */
 static const enum ledger_refusal refusals[OUTCOMES] = {
@@ -135,6 +136,18 @@ static void note_gateway(const struct device_upload *u, const struct registratio
         command_note_gateway(u->commands, registration->tenant->id, registration->device->id, via->id);
 }
 
+/* False: the tenant has no volume left for the record. */
+static bool has_volume(const struct registration *registration, const struct record *record, enum ledger_refusal *out_why)
+{
+    *out_why = LEDGER_REFUSED_DATA_VOLUME;
+    return usage_admits(registration->tenant, record->value.n, (int64_t)loop_wall_ms());
+}
+
+void device_upload_count(const struct principal *principal, const struct record *record)
+{
+    usage_count(principal->tenant, record->value.n, (int64_t)loop_wall_ms());
+}
+
 /* False: `*out_why` says why not. */
 static bool admit(struct device_upload *u, struct registration *out, enum ledger_refusal *out_why)
 {
@@ -167,7 +180,9 @@ bool device_upload_prepare(struct device_upload *u, enum device_fault fault, str
             return false;
         fault = build(u, &registration, out_record);
     }
-    return fault == DEVICE_FAULT_NONE || refuse(u, fault, out_why);
+    if (fault != DEVICE_FAULT_NONE)
+        return refuse(u, fault, out_why);
+    return has_volume(&registration, &out_record->record, out_why);
 }
 
 /* docs/wire/commands.md: the default, capped by the tenant's bound, which stands in when there is none. Negative: no limit. */
@@ -211,7 +226,7 @@ bool device_upload_prepare_response(struct device_upload *u, enum device_fault f
     response.device_id = registration.device->id;
     response.ttl_s = response_ttl_s(&registration);
     command_record_build_response(&response, out_answer);
-    return true;
+    return has_volume(&registration, &out_answer->record, out_why);
 }
 
 enum ledger_refusal device_upload_refusal(enum outcome outcome)

@@ -1,5 +1,5 @@
 /* device_upload: what a device sends, by whichever protocol, on its way to a record: who may speak for whom, the rules of
- * content types, QoS and times to live, defaults (docs/wire/device-data.md). Everything that can be refused without Kafka. On the
+ * content types, QoS and times to live, defaults, the tenant's data volume (docs/wire/device-data.md). Everything that can be refused without Kafka. On the
  * worker; does not block. */
 #pragma once
 
@@ -42,6 +42,9 @@ MUST_USE bool device_upload_prepare(struct device_upload *u, enum device_fault f
 /* The same of a device's response to a command: `request_id` and `status` as it sent them, checked by device_topic_parse(). */
 MUST_USE bool device_upload_prepare_response(struct device_upload *u, enum device_fault fault, struct str request_id,
                                              int status, struct command_answer *out_answer, enum ledger_refusal *out_why);
+
+/* A record of that sender has been given to Kafka: it counts for its tenant's data volume, whatever becomes of it there. */
+void device_upload_count(const struct principal *principal, const struct record *record);
 
 /* The route of an endpoint's messages in the ledger. */
 enum ledger_route device_upload_route(enum device_endpoint endpoint);

@@ -37,6 +37,7 @@ static const char *const refusal_names[LEDGER_REFUSALS] = {
     [LEDGER_REFUSED_PARTITION] = "partition",
     [LEDGER_REFUSED_HOP_LIMIT] = "hop_limit",
     [LEDGER_REFUSED_TOO_MANY_TOPICS] = "too_many_topics",
+    [LEDGER_REFUSED_DATA_VOLUME] = "data_volume",
 };
 
 /* What is counted of a route; then what was rejected and what was dropped, each by reason. */

@@ -38,6 +38,7 @@ enum ledger_refusal {
     LEDGER_REFUSED_PARTITION,
     LEDGER_REFUSED_HOP_LIMIT,
     LEDGER_REFUSED_TOO_MANY_TOPICS,
+    LEDGER_REFUSED_DATA_VOLUME, /* the tenant has used up what it may send and get */
     LEDGER_REFUSALS,
 };
 

@@ -241,6 +241,14 @@ static struct session *take_over(struct session *ss, bool clean_start)
     return ss;
 }
 
+bool session_is_linked(const struct shard *shard, const struct principal *principal, struct str client_id)
+{
+    struct identity id = {principal, client_id};
+    const struct session *ss = map_find(&shard->sessions, hash_of(&id), &id, is_same);
+
+    return ss && ss->link;
+}
+
 /* The worker's part of the limit. */
 static bool has_room(const struct shard *shard)
 {

@@ -94,6 +94,9 @@ struct session_request {
 struct session *session_attach(struct shard *shard, const struct session_request *request, struct link *link, bool *out_present)
     __attribute__((warn_unused_result));
 
+/* Whether such a session has a link, which session_attach() would take it from. */
+bool session_is_linked(const struct shard *shard, const struct principal *principal, struct str client_id);
+
 /* The client's connection has gone. With `publishes_will` its will is due [MQTT-3.1.2-8], else deleted [MQTT-3.14.4-3]. The
  * session may be ended by this call. A session that `link` does not own any more is left alone. */
 void session_detach(struct session *ss, struct link *link, bool publishes_will);

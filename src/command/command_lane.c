@@ -4,6 +4,7 @@
 #include "base/siphash.h"
 #include "command/command_router.h"
 #include "loop/loop.h"
+#include "registry/usage.h"
 
 /* So many of a device's commands may be on their way to it; an application's order is kept in any case. */
 enum { WINDOW = 64 };
@@ -65,6 +66,23 @@ static void conclude(struct command *c, enum command_metric what, int status, co
     command_notice_conclude(c, what, status, text);
 }
 
+/* Whether the tenant's data volume (registry/usage.h) has room for it; a tenant that is gone is refused elsewhere. */
+static bool has_volume(const struct command *c)
+{
+    const struct registry_tenant *ten = registry_find_tenant(c->router->generation->registry, c->tenant);
+
+    return !ten || usage_admits(ten, c->record.value.n, (int64_t)loop_wall_ms());
+}
+
+/* Counts it there: as sent, or as come back. */
+static void count_volume(const struct command *c, bool is_sent)
+{
+    const struct registry_tenant *ten = registry_find_tenant(c->router->generation->registry, c->tenant);
+
+    if (ten)
+        (is_sent ? usage_count : usage_uncount)(ten, c->record.value.n, (int64_t)loop_wall_ms());
+}
+
 /* --- to the subscriber --- */
 
 static void on_arrival(struct mail *m)
@@ -86,6 +104,7 @@ static void dispatch(struct command *c, struct command_entry *entry, bool is_thr
     c->entry = entry;
     c->target = is_through_gateway ? c->record.device_id : (struct str){0};
     c->is_sent = true;
+    count_volume(c, true);
     lane->entry = entry;
     lane->n_sent++;
     c->mail.on_mail = on_arrival;
@@ -153,6 +172,10 @@ static struct command_entry *choose(struct command *c, bool *out_is_through_gate
     }
     if (entry->gateway.n && assert_device(c, entry->gateway, &registration) != REGISTRY_ASSERTED) {
         conclude(c, COMMAND_COUNT_REFUSED_GATEWAY, 403, "gateway may not act for the device any more");
+        return NULL;
+    }
+    if (!has_volume(c)) {
+        conclude(c, COMMAND_COUNT_REFUSED_DATA_VOLUME, 429, "data volume of the tenant is used up");
         return NULL;
     }
     return entry;
@@ -225,6 +248,8 @@ static void on_result(struct mail *m)
     c->is_sent = false;
     if (--lane->n_sent == 0)
         lane->entry = NULL;
+    if (c->result == COMMAND_RETURNED || c->result == COMMAND_FAILED)
+        count_volume(c, false);
     if (c->result == COMMAND_RETURNED)
         command_count(COMMAND_COUNT_RETURNED, 1);
     else

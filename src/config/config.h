@@ -127,12 +127,27 @@ struct config_adapter {
     bool is_enabled;
 };
 
-/* Upper bounds of the time to live, in seconds, -1 without bound (spec: Hono tenant `resource-limits`). */
+enum config_period { CONFIG_PERIOD_MONTHLY, CONFIG_PERIOD_DAYS };
+
+/* What may be used in each period. */
+struct config_allowance {
+    struct str since; /* as it is written; */
+    int64_t since_ms; /* and as a moment */
+    int64_t max;      /* -1: no bound */
+    int period;       /* enum config_period */
+    int64_t days;     /* of a period in days */
+};
+
+/* Bounds of a tenant, -1 without (spec: Hono tenant `resource-limits`): times to live in seconds, and what registry/usage.h counts. */
 struct config_tenant_limits {
     int64_t max_ttl_s;
     int64_t max_ttl_telemetry_qos0_s;
     int64_t max_ttl_telemetry_qos1_s;
     int64_t max_ttl_command_response_s;
+    int64_t max_connections;
+    int64_t minimum_message_size;                /* a payload counts as a multiple of that */
+    struct config_allowance data_volume;         /* bytes */
+    struct config_allowance connection_duration; /* minutes */
 };
 
 struct config_device {

@@ -88,7 +88,11 @@ static const char everything[] =
     "  demo:\n"
     "    adapters: [{type: hono-mqtt, enabled: true}, {type: hono-http}]\n"
     "    defaults: {ttl: 60, content-type: text/plain}\n"
-    "    resource-limits: {max-ttl: 3600}\n"
+    "    minimum-message-size: 4096\n"
+    "    resource-limits:\n"
+    "      max-ttl: 3600\n"
+    "      max-connections: 5\n"
+    "      data-volume: {effective-since: \"1970-01-02T00:00:00Z\", max-bytes: 1000, period: {mode: days, no-of-days: 7}}\n"
     "    devices:\n"
     "      sensor-1: {auth_id: s1, password: secret, via: [gw, gw2], defaults: {a: b}}\n"
     "      gw: {password: x}\n"
@@ -125,6 +129,15 @@ static void every_kind_of_value_arrives(void **state)
     assert_string_equal(ten->defaults.items[0].value.p, "60");
     assert_int_equal(ten->limits.max_ttl_s, 3600);
     assert_int_equal(ten->limits.max_ttl_telemetry_qos0_s, -1);
+    assert_int_equal(ten->limits.minimum_message_size, 4096);
+    assert_int_equal(ten->limits.max_connections, 5);
+    assert_int_equal(ten->limits.data_volume.since_ms, 24 * 3600 * 1000);
+    assert_int_equal(ten->limits.data_volume.max, 1000);
+    assert_int_equal(ten->limits.data_volume.period, CONFIG_PERIOD_DAYS);
+    assert_int_equal(ten->limits.data_volume.days, 7);
+    assert_int_equal(ten->limits.connection_duration.max, -1);
+    assert_int_equal(ten->limits.connection_duration.since_ms, 0);
+    assert_int_equal(ten->limits.connection_duration.period, CONFIG_PERIOD_MONTHLY);
     assert_int_equal(ten->device_count, 4);
     assert_string_equal(ten->devices[0].auth_id.p, "s1");
     assert_string_equal(ten->devices[0].password.p, "secret");
@@ -254,6 +267,8 @@ static void what_is_wrong_is_told_with_its_line(void **state)
         {"kafka: {bootstrap: a, embedded: true}\nlisteners: [{mqtt: a:1}]\n", 1, "has no use with kafka.embedded"},
         {"kafka: {embedded: true}\nlisteners: [{mqtt: a:1}]\nregistry: {shared: true}\n", 3, "needs a real Kafka"},
         {"kafka:\n  bootstrap: a\n  properties: {bootstrap.servers: b}\nlisteners: [{mqtt: a:1}]\n", 3, "use kafka.bootstrap"},
+        {BASE "tenants: {t: {resource-limits: {data-volume: {effective-since: 2026-02-30T00:00:00Z}}}}\n", 3,
+         "resource-limits.data-volume.effective-since: is no date and time"},
         {BASE "tenants: {t: {devices: {\n  s: {via: gtw},\n  gw: {}}}}\n", 4,
          "via names gtw, which is no device of the tenant (did you mean gw?)"},
         {BASE "tenants: {t: {devices: {\n  s: {via: [s]}}}}\n", 4, "via names the device itself"},

@@ -6,6 +6,7 @@
 #include "config/option_fanout.h"
 #include "config/option_limits.h"
 #include "config/option_rule.h"
+#include "config/option_tenant.h"
 #include "config/option_tls.h"
 
 #define IN_CONFIG(member)   .offset = offsetof(struct config, member)
@@ -62,6 +63,12 @@ static const char *const begin_choices[] = {[CONFIG_BEGIN_LATEST] = "latest", [C
 static const char *const notices_choices[] = {[CONFIG_NOTICES_HONO] = "hono", [CONFIG_NOTICES_ALL] = "all", NULL};
 
 static const char *const log_format_choices[] = {[CONFIG_LOG_LOGFMT] = "logfmt", [CONFIG_LOG_JSON] = "json", NULL};
+
+static const char *const period_choices[] = {
+    [CONFIG_PERIOD_MONTHLY] = "monthly",
+    [CONFIG_PERIOD_DAYS] = "days",
+    NULL,
+};
 
 static const char *const adapter_choices[] = {
     [CONFIG_ADAPTER_MQTT] = "hono-mqtt", [CONFIG_ADAPTER_HTTP] = "hono-http", [CONFIG_ADAPTER_COAP] = "hono-coap",
@@ -369,6 +376,7 @@ const struct option option_table[] = {
      RANGE(-1, MAX_SECONDS),
      IN_TENANT(limits.max_ttl_command_response_s),
      .help = "The same for the responses to commands."},
+    TENANT_LIMIT_OPTIONS(IN_TENANT, RANGE),
     {.path = "tenants.*.devices.*",
      .type = OPTION_MAP,
      .flags = OPTION_RELOADABLE,

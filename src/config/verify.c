@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/moment.h"
 #include "config/bind.h"
 #include "config/nearest.h"
 #include "config/report.h"
@@ -118,6 +119,13 @@ static void verify_adapters(struct verifier *v, const struct config_tenant *ten)
             FAIL(v, adapter->line, "%.*s: the same adapter as in line %u", STR_ARG(adapter->id), seen[adapter->type]->line);
         seen[adapter->type] = adapter;
     }
+}
+
+static void verify_allowance(struct verifier *v, const struct config_tenant *ten, const char *name, struct config_allowance *a)
+{
+    if (moment_parse(a->since, &a->since_ms) != E_OK)
+        FAIL(v, ten->line, "tenant %.*s: resource-limits.%s.effective-since: is no date and time, as in 2026-01-01T00:00:00Z",
+             STR_ARG(ten->id), name);
 }
 
 /* --- devices --- */
@@ -448,6 +456,8 @@ void verify_config(struct config *config, const struct tree_node *root, const ch
     verify_fanout(&v);
     for (size_t i = 0; i < config->tenant_count; i++) {
         verify_adapters(&v, &config->tenants[i]);
+        verify_allowance(&v, &config->tenants[i], "data-volume", &config->tenants[i].limits.data_volume);
+        verify_allowance(&v, &config->tenants[i], "connection-duration", &config->tenants[i].limits.connection_duration);
         verify_devices(&v, &config->tenants[i]);
     }
     verify_limits(&v);

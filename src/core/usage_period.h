@@ -1,5 +1,5 @@
 /* usage_period: the periods that a tenant's allowances are for: calendar months in UTC, or a number of days at a time from the day that an
- * allowance begins (docs/DEVICES.md). Arithmetic alone, no clock, no table of time zones; any thread. */
+ * allowance begins (docs/REGISTRY.md). Arithmetic alone, no clock, no table of time zones; any thread. */
 #pragma once
 
 #include <stdbool.h>

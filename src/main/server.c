@@ -13,6 +13,7 @@
 #include "main/process.h"
 #include "main/server_kafka.h"
 #include "obs/metrics.h"
+#include "registry/usage.h"
 
 enum {
     ADDRESS_BYTES = 80,
@@ -371,6 +372,7 @@ void server_fini(struct server *s)
     reload_fini(&s->reload);
     workers_fini(&s->workers);
     generation_unref(s->now);
+    usage_free_all();
     if (s->signals.fd >= 0)
         close(s->signals.fd);
     loop_fini(&s->loop);

@@ -8,15 +8,17 @@
 #include "config/config.h"
 
 struct registry;
+struct usage;
 
 struct registry_tenant {
     struct str id;
     bool is_enabled;
     uint32_t adapters;                         /* bit 1u << enum config_adapter_type: switched on */
     const struct config_properties *defaults;  /* lowest rank in the merge of headers */
-    const struct config_tenant_limits *limits; /* bounds of the time to live */
+    const struct config_tenant_limits *limits; /* what it may use */
     struct str mapper;                         /* of what its devices send; empty: none */
     struct registry *registry;                 /* what a principal keeps alive; NULL in tests without one */
+    struct usage *usage;                       /* what it uses of its limits (usage.h); NULL in tests without a registry */
 };
 
 struct registry_device {

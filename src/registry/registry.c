@@ -7,6 +7,7 @@
 #include "registry/registry_private.h"
 #include "registry/registry_view.h"
 #include "registry/token_login.h"
+#include "registry/usage.h"
 
 struct pair {
     struct str tenant, id;
@@ -121,8 +122,9 @@ struct registry *registry_new(struct config *config)
         const struct config_tenant *source = &config->tenants[i];
         struct registry_tenant *ten = &registry->tenants[i];
 
-        *ten = (struct registry_tenant){
-            source->id, source->is_enabled, adapters_of(source), &source->defaults, &source->limits, source->mapper, registry};
+        *ten = (struct registry_tenant){source->id,        source->is_enabled,   adapters_of(source),
+                                        &source->defaults, &source->limits,      source->mapper,
+                                        registry,          usage_ref(source->id)};
         map_add(&registry->tenants_by_id, MEM_REGISTRY, siphash(ten->id), ten);
         add_devices(registry, ten, source);
     }
@@ -144,6 +146,8 @@ void registry_unref(struct registry *registry)
 {
     if (!registry || atomic_fetch_sub_explicit(&registry->refs, 1, memory_order_acq_rel) != 1)
         return;
+    for (size_t i = 0; i < (registry->config ? registry->config->tenant_count : 1); i++)
+        usage_unref(registry->tenants[i].usage);
     map_free(&registry->tenants_by_id, MEM_REGISTRY);
     map_free(&registry->devices_by_id, MEM_REGISTRY);
     map_free(&registry->devices_by_auth_id, MEM_REGISTRY);

@@ -6,6 +6,7 @@
 
 #include "base/base64.h"
 #include "base/check.h"
+#include "base/moment.h"
 #include "base/siphash.h"
 #include "loop/loop.h"
 #include "registry/credentials_document.h"
@@ -14,6 +15,7 @@
 #include "registry/registry_private.h"
 #include "registry/registry_state.h"
 #include "registry/registry_wait.h"
+#include "registry/usage.h"
 
 enum {
     CACHE_MAX_ENTRIES = 100000, /* of a thread; then it begins anew */
@@ -306,6 +308,21 @@ static uint32_t adapters_of(const json_t *tenant)
     return adapters;
 }
 
+/* What a document does not say is as Hono has it: no bound, calendar months. */
+static struct config_allowance allowance_of(const json_t *limit, const char *max_key)
+{
+    const json_t *period = json_object_get(limit, "period");
+    struct config_allowance allowance = {
+        .max = document_get_integer(limit, max_key, -1),
+        .period = str_equal(document_get_text(period, "mode"), STR("days")) ? CONFIG_PERIOD_DAYS : CONFIG_PERIOD_MONTHLY,
+        .days = document_get_integer(period, "no-of-days", 1),
+    };
+
+    if (moment_parse(document_get_text(limit, "effective-since"), &allowance.since_ms) != E_OK)
+        allowance.since_ms = 0; /* checked when it was stored */
+    return allowance;
+}
+
 static void fill_tenant(struct registry *entry, struct str id, const json_t *document)
 {
     const json_t *limits = json_object_get(document, "resource-limits");
@@ -316,6 +333,10 @@ static void fill_tenant(struct registry *entry, struct str id, const json_t *doc
         .max_ttl_telemetry_qos0_s = document_get_integer(limits, "max-ttl-telemetry-qos0", -1),
         .max_ttl_telemetry_qos1_s = document_get_integer(limits, "max-ttl-telemetry-qos1", -1),
         .max_ttl_command_response_s = document_get_integer(limits, "max-ttl-command-response", -1),
+        .max_connections = document_get_integer(limits, "max-connections", -1),
+        .minimum_message_size = document_get_integer(document, "minimum-message-size", 0),
+        .data_volume = allowance_of(json_object_get(limits, "data-volume"), "max-bytes"),
+        .connection_duration = allowance_of(json_object_get(limits, "connection-duration"), "max-minutes"),
     };
     *entry->tenants = (struct registry_tenant){
         .id = copy(entry, id),
@@ -384,6 +405,7 @@ static struct registry *make_entry(struct registry *configured, struct str tenan
         *entry->tenants = *ten;
         entry->tenants->registry = entry;
     }
+    entry->tenants->usage = usage_ref(tenant);
     if (device_state) {
         fill_device(entry, device, json_object_get(device_state, "document"));
     } else if (dev) {

@@ -257,11 +257,39 @@ static void entries_tell_what_headers_and_limits_need(void **state)
     assert_string_equal(found.tenant->defaults->items[2].value.p, "true");
     assert_int_equal(found.tenant->limits->max_ttl_s, 10);
     assert_int_equal(found.tenant->limits->max_ttl_telemetry_qos0_s, -1);
+    assert_int_equal(found.tenant->limits->max_connections, -1);
+    assert_int_equal(found.tenant->limits->data_volume.max, -1);
+    assert_int_equal(found.tenant->limits->connection_duration.max, -1);
+    assert_int_equal(found.tenant->limits->minimum_message_size, 0);
     assert_string_equal(found.device->defaults->items[0].value.p, "C");
     assert_int_equal(found.tenant->adapters, (1u << CONFIG_ADAPTER_TYPES) - 1);
     put(registry_key_tenant(STR("t1")), "",
         "{\"adapters\":[{\"type\":\"hono-http\",\"enabled\":true},{\"type\":\"hono-mqtt\"}]}");
     assert_int_equal(registry_find_tenant(t.registry, STR("t1"))->adapters, 1u << CONFIG_ADAPTER_HTTP);
+}
+
+static void a_tenant_tells_what_it_may_use(void **state)
+{
+    const struct config_tenant_limits *limits;
+    const struct registry_tenant *ten;
+
+    (void)state;
+    put(registry_key_tenant(STR("t1")), "",
+        "{\"minimum-message-size\":64,\"resource-limits\":{\"max-connections\":7,"
+        "\"data-volume\":{\"effective-since\":\"1970-01-01T00:01:00Z\",\"max-bytes\":9,\"period\":{\"mode\":\"days\","
+        "\"no-of-days\":3}},\"connection-duration\":{\"effective-since\":\"1970-01-01T02:00:00+01:00\",\"max-minutes\":5}}}");
+    ten = registry_find_tenant(t.registry, STR("t1"));
+    limits = ten->limits;
+    assert_non_null(ten->usage);
+    assert_int_equal(limits->minimum_message_size, 64);
+    assert_int_equal(limits->max_connections, 7);
+    assert_int_equal(limits->data_volume.max, 9);
+    assert_int_equal(limits->data_volume.since_ms, 60000);
+    assert_int_equal(limits->data_volume.period, CONFIG_PERIOD_DAYS);
+    assert_int_equal(limits->data_volume.days, 3);
+    assert_int_equal(limits->connection_duration.max, 5);
+    assert_int_equal(limits->connection_duration.since_ms, 3600000);
+    assert_int_equal(limits->connection_duration.period, CONFIG_PERIOD_MONTHLY);
 }
 
 static void gateways_speak_by_name_and_by_group(void **state)
@@ -393,11 +421,17 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-        TEST(managed_and_configured_accounts_log_in),        TEST(without_somebody_who_waits_a_slow_hash_is_unavailable),
-        TEST(many_who_bring_the_same_password_share_a_run),  TEST(a_changed_secret_is_not_taken_from_memory),
-        TEST(entries_tell_what_headers_and_limits_need),     TEST(gateways_speak_by_name_and_by_group),
-        TEST(what_is_managed_goes_before_the_configuration), TEST(a_principal_stands_until_what_it_is_changes),
-        TEST(only_what_may_concern_somebody_is_told),        TEST(another_configuration_takes_the_place_of_the_one_before),
+        TEST(managed_and_configured_accounts_log_in),
+        TEST(without_somebody_who_waits_a_slow_hash_is_unavailable),
+        TEST(many_who_bring_the_same_password_share_a_run),
+        TEST(a_changed_secret_is_not_taken_from_memory),
+        TEST(a_tenant_tells_what_it_may_use),
+        TEST(entries_tell_what_headers_and_limits_need),
+        TEST(gateways_speak_by_name_and_by_group),
+        TEST(what_is_managed_goes_before_the_configuration),
+        TEST(a_principal_stands_until_what_it_is_changes),
+        TEST(only_what_may_concern_somebody_is_told),
+        TEST(another_configuration_takes_the_place_of_the_one_before),
     };
 
     return cmocka_run_group_tests_name("registry_view", tests, prepare, NULL);

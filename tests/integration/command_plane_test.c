@@ -21,7 +21,9 @@ enum { RECORDS_MAX = 256, WORKERS = 2, MAILBOX_BYTES = 1 << 20, TAKEN_MAX = 256 
 
 static const char config_text[] =
     "kafka: {bootstrap: \"127.0.0.1:1\"}\n"
-    "tenants: {t: {devices: {d1: {password: p}, d2: {via: [g1]}, d3: {via: [g1, g2]}, g1: {password: p}, g2: {password: p}}}}\n"
+    "tenants: {t: {devices: {d1: {password: p}, d2: {via: [g1]}, d3: {via: [g1, g2]}, g1: {password: p}, g2: {password: p}}}, "
+    "\n"
+    "          s: {resource-limits: {data-volume: {max-bytes: 5}}, devices: {d1: {password: p}}}}\n"
     "listeners: [{mqtt: \"127.0.0.1:0\"}]\n";
 
 /* A client that takes commands, and keeps them until the test says what comes of them. */
@@ -44,6 +46,7 @@ static struct {
     char subjects[RECORDS_MAX][16];
     bool is_settled[RECORDS_MAX];
     size_t n_records;
+    struct str payload; /* of the next commands */
     int64_t before[COMMAND_COUNTS];
     int64_t bytes;
 } rig;
@@ -149,6 +152,7 @@ static size_t put(const char *device, const char *correlation_id)
                                 .offset = (int64_t)i,
                                 .timestamp_ms = -1,
                                 .key = str_from(device),
+                                .value = rig.payload,
                                 .headers = h,
                                 .n_headers = correlation_id ? 4 : 2};
     mailbox_post(reader->home(reader->context, rig.partition.topic, 0), &r->mail);
@@ -446,6 +450,46 @@ static void failures_carry_the_subscribers_words(void **state)
     leave(&cl);
 }
 
+static void expect_notice(size_t i, const char *status)
+{
+    assert_true(str_equal(fake_sink_header(fake_sink_record(&rig.sink, i), STR("status")), str_from(status)));
+}
+
+/* What is on its way counts; what comes back does not. */
+static void what_goes_beyond_the_data_volume_is_refused(void **state)
+{
+    struct command_subscription subscription = {.tenant = STR("s"), .device = STR("d1")};
+    struct client cl = {.subscriber = {.ops = &ops}};
+    size_t first = fake_sink_count(&rig.sink);
+
+    (void)state;
+    rig.partition.topic = STR("hono.command.s");
+    rig.payload = STR("abc");
+    command_subscribe(rig.plane, &rig.workers.list[0], &cl.subscriber, &subscription);
+    turn();
+    put("d1", "a");
+    put("d1", "b"); /* 6 */
+    expect_taken(&cl, 0, 1);
+    expect_notice(first, "429");
+    assert_int_equal(counted(COMMAND_COUNT_REFUSED_DATA_VOLUME), 1);
+    give_back(&cl, COMMAND_FAILED); /* 0 */
+    expect_notice(first + 1, "503");
+    put("d1", "c");
+    expect_taken(&cl, 2, 1);
+    give_back(&cl, COMMAND_RECEIVED);
+    put("d1", "d");
+    put("d1", NULL); /* a command without response: nobody is told */
+    expect_taken(&cl, 3, 0);
+    expect_notice(first + 2, "429");
+    rig.payload = (struct str){0};
+    put("d1", "e");
+    expect_taken(&cl, 5, 1);
+    give_back(&cl, COMMAND_RECEIVED);
+    assert_int_equal(fake_sink_count(&rig.sink), first + 3);
+    assert_int_equal(n_settled(), 6);
+    leave(&cl);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -462,6 +506,7 @@ int main(void)
         TEST(a_late_end_takes_nothing_from_a_newer_subscription),
         TEST(gateways_are_chosen_by_who_was_heard_from),
         TEST(what_comes_back_in_the_end_is_left_for_the_next_start),
+        TEST(what_goes_beyond_the_data_volume_is_refused),
         TEST(failures_carry_the_subscribers_words),
     };
 

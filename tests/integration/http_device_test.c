@@ -36,9 +36,13 @@ static const char config_text[] = "kafka: {bootstrap: 'nowhere:9092'}\n"
                                   "  t2:\n"
                                   "    adapters: [{type: hono-mqtt, enabled: true}]\n"
                                   "    devices:\n"
-                                  "      d1: {password: pw}\n";
+                                  "      d1: {password: pw}\n"
+                                  "  t4:\n"
+                                  "    resource-limits: {data-volume: {max-bytes: 3}}\n"
+                                  "    devices: {d1: {password: pw}}\n";
 
 #define D1                        "Authorization: Basic ZDFAdDE6cHc=\r\n"
+#define D1_OF_T4                  "Authorization: Basic ZDFAdDQ6cHc=\r\n"
 #define G1                        "Authorization: Basic ZzFAdDE6cHc=\r\n"
 #define POST(path, headers, body) "POST " path " HTTP/1.1\r\nHost: h\r\n" headers "\r\n" body
 #define PUT(path, headers, body)  "PUT " path " HTTP/1.1\r\nHost: h\r\n" headers "\r\n" body
@@ -344,7 +348,7 @@ static void every_request_has_its_status(void **state)
         {GUARDED, PUT("/telemetry/t1/", D1 X, "x"), 404, NULL},
         {GUARDED, PUT("/telemetry/t1/d1/x", D1 X, "x"), 404, NULL},
         {GUARDED, POST("/t", D1 X, "x"), 404, NULL},
-        {GUARDED, POST("/command/res/203abc", D1 X, "x"), 404, NULL},
+        {GUARDED, POST("/command/res/203abc", D1 X, "x"), 400, "hono-cmd-status"},
         {GUARDED, "GET /telemetry HTTP/1.1\r\nHost: h\r\n\r\n", 405, "\r\nAllow: POST, OPTIONS\r\n"},
         {GUARDED, PUT("/event", D1 X, "x"), 405, NULL},
         {GUARDED, POST("/event/t1/d1", D1 X, "x"), 405, "\r\nAllow: PUT, OPTIONS\r\n"},
@@ -743,6 +747,22 @@ static void without_memory_a_request_is_refused_or_its_connection_closed(void **
     }
 }
 
+static void what_goes_beyond_the_data_volume_is_refused(void **state)
+{
+    int64_t rejected = metric("millrace_messages_rejected_total", "reason=\"data_volume\"");
+
+    (void)state;
+    assert_int_equal(ask(GUARDED, POST("/telemetry", D1_OF_T4 "Content-Length: 2\r\n", "xy")), 202);
+    assert_int_equal(ask(GUARDED, POST("/event", D1_OF_T4 "Content-Length: 2\r\n", "xy")), 429);
+    assert_non_null(strstr(t.text, "{\"error\":\"the data volume of the tenant is used up\"}"));
+    assert_int_equal(ask(GUARDED, POST("/telemetry", D1_OF_T4 "QoS-Level: 0\r\nContent-Length: 2\r\n", "xy")), 429);
+    assert_int_equal(ask(GUARDED, POST("/telemetry", D1_OF_T4 NDJSON "Content-Length: 4\r\n", "1\n2\n")), 207);
+    assert_non_null(strstr(t.text, "[{\"status\":202},{\"status\":429,"));
+    assert_int_equal(ask(GUARDED, POST("/telemetry", D1 "Content-Length: 2\r\n", "xy")), 202); /* of another tenant */
+    assert_int_equal(metric("millrace_messages_rejected_total", "reason=\"data_volume\""), rejected + 3);
+    assert_int_equal(fake_sink_count(&t.sink), 3);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -757,6 +777,7 @@ int main(void)
         CASE(a_request_that_waits_too_long_is_told_so_and_may_be_stored_all_the_same),
         CASE(without_room_qos_0_is_refused_and_qos_1_waits_for_it),
         CASE(what_waits_for_room_in_vain_never_reaches_kafka),
+        CASE(what_goes_beyond_the_data_volume_is_refused),
         CASE(a_batch_of_lines_has_a_status_for_each),
         CASE(a_batch_of_events_has_a_status_for_each),
         CASE(a_body_that_is_no_batch_is_refused_as_a_whole),

@@ -453,7 +453,7 @@ static void subscriptions_are_bounded_and_refused_ones_counted(void **state)
     (void)state;
     open_with("limits.subscriptions_per_session=2", "limits.topic_levels=4");
     connect_as(&p, 0, 5, "c");
-    mqtt_peer_send(&p, "82 ~~ 00 01 00  00 01 'a' 01  00 01 'b' 00  00 01 'c' 00  00 01 'a' 02");
+    mqtt_peer_send(&p, "82 ~~ 00 01 00  00 01 'a' 01  00 01 'b' 00  00 01 'x' 00  00 01 'a' 02");
     mqtt_peer_expect(&p, "90 07 00 01 00  01 00 97 02"); /* one that is there may be replaced */
     mqtt_peer_send(&p, "82 ~~ 00 02 00  00 09 'a/b/c/d/e' 01");
     mqtt_peer_expect(&p, "90 04 00 02 00 8f");

@@ -27,6 +27,7 @@ static const struct {
     [LEDGER_REFUSED_NOT_FOUND] = {404, "no such device"},
     [LEDGER_REFUSED_PAYLOAD_FORMAT] = {400, "the item is not what the content type says"},
     [LEDGER_REFUSED_NO_MEMORY] = {503, "temporarily unavailable: no memory"},
+    [LEDGER_REFUSED_DATA_VOLUME] = {429, "the data volume of the tenant is used up"},
 };
 
 uint16_t http_answer_status(enum ledger_refusal why)

@@ -292,6 +292,7 @@ static bool submit(struct item *item)
     item->delivery = (struct delivery){.mail = {.on_mail = on_delivery}, .home = &u->edge->worker->loop.mailbox};
     e = sink_submit(u->edge->adapter->settings.sink, record, &item->delivery);
     if (e == E_OK) {
+        device_upload_count(&u->principal, record);
         item->is_in_flight = true;
         u->n_in_flight++;
         if (u->intake.qos == 0)

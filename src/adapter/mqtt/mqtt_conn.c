@@ -11,6 +11,8 @@
 #include "adapter/mqtt/mqtt_subscribe_in.h"
 #include "base/check.h"
 #include "base/log.h"
+#include "loop/loop.h"
+#include "registry/usage.h"
 
 enum {
     MS_PER_S = 1000,
@@ -123,10 +125,17 @@ static void on_drain(struct stream *s)
     }
 }
 
+void mqtt_conn_count_end(struct mqtt_conn *c)
+{
+    usage_disconnect(c->ss->principal.tenant, (int64_t)loop_wall_ms());
+}
+
 static void leave_session(struct mqtt_conn *c, bool publishes_will)
 {
     struct session *ss = c->ss;
 
+    if (ss)
+        mqtt_conn_count_end(c);
     c->ss = NULL;
     if (ss)
         session_detach(ss, &c->link, publishes_will);

@@ -92,6 +92,9 @@ void mqtt_conn_start_keep_alive(struct mqtt_conn *c, uint16_t keep_alive_s);
 /* The CONNECT has been accepted: the time limit for it rests, and packets other than CONNECT are allowed. */
 void mqtt_conn_open(struct mqtt_conn *c, struct session *ss);
 
+/* Its session's tenant has a connection less (registry/usage.h); before it lets go of the session. */
+void mqtt_conn_count_end(struct mqtt_conn *c);
+
 /* In a drain: closes as soon as nothing is pending. */
 void mqtt_conn_drain(struct mqtt_conn *c);
 

@@ -155,6 +155,7 @@ static enum handle submit(struct mqtt_conn *c, const struct mqtt_device_publish 
     err e = sink_submit(c->mw->adapter->settings.sink, record, &pending->delivery);
 
     if (e == E_OK) {
+        device_upload_count(p->principal, record);
         ledger_count_in(route);
         mqtt_pending_enter(c, pending);
         return HANDLE_DONE;
@@ -293,6 +294,7 @@ void mqtt_device_publish_will(struct mqtt_worker *mw, const struct principal *pr
     pending = mqtt_pending_new_will(mw, route);
     e = sink_submit(mw->adapter->settings.sink, &record.record, &pending->delivery);
     if (e == E_OK) {
+        device_upload_count(principal, &record.record);
         ledger_count_waiting(route, 1);
         return;
     }

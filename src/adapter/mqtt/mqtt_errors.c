@@ -53,6 +53,7 @@ static const struct {
     [LEDGER_REFUSED_PARTITION] = {400, "no such partition"},
     [LEDGER_REFUSED_HOP_LIMIT] = {400, "message has gone around too often"},
     [LEDGER_REFUSED_TOO_MANY_TOPICS] = {503, "temporarily unavailable"},
+    [LEDGER_REFUSED_DATA_VOLUME] = {429, "data volume of the tenant is used up"},
 };
 static_assert(ARRAY_LEN(faces) == LEDGER_REFUSALS, "every refusal has a status");
 

@@ -13,8 +13,10 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "core/message.h"
+#include "loop/loop.h"
 #include "loop/tls_peer.h"
 #include "registry/device_token.h"
+#include "registry/usage.h"
 
 enum {
     ASSIGNED_ID_BYTES = 23, /* what every 3.1 server accepts, and what fits inside a session */
@@ -42,9 +44,8 @@ void mqtt_handshake_drop(struct mqtt_handover *handover)
 }
 
 /* A refused client is told, as far as its version has a word for it, and closed [MQTT-3.1.4-1, 3.2.2-7]. */
-static enum handle refuse(struct mqtt_conn *c, enum mqtt_reason reason)
+static enum handle tell_refused(struct mqtt_conn *c, enum mqtt_reason reason)
 {
-    mqtt_metrics_connect_refused(reason);
     LOG_INFO(LOG_MQTT, "connect.refused", F_INT("code", reason), F_TEXT("reason", mqtt_reason_name(reason)));
     if (c->version != MQTT_VERSION_NONE) {
         struct mqtt_encoder e = mqtt_conn_encoder(c);
@@ -53,6 +54,20 @@ static enum handle refuse(struct mqtt_conn *c, enum mqtt_reason reason)
     }
     mqtt_conn_finish(c);
     return HANDLE_DONE;
+}
+
+static enum handle refuse(struct mqtt_conn *c, enum mqtt_reason reason)
+{
+    mqtt_metrics_connect_refused(reason);
+    return tell_refused(c, reason);
+}
+
+/* Its tenant has used up what it may use: as Hono has it, 0x97, and 0x05 before 5.0. */
+static enum handle refuse_for(struct mqtt_conn *c, enum usage_verdict verdict, struct str tenant)
+{
+    mqtt_metrics_connect_limited(verdict);
+    LOG_INFO(LOG_MQTT, "connect.limited", F_STR("tenant", tenant), F_TEXT("limit", usage_verdict_name(verdict)));
+    return tell_refused(c, c->version == MQTT_VERSION_5 ? MQTT_REASON_QUOTA_EXCEEDED : MQTT_REASON_NOT_AUTHORIZED);
 }
 
 static enum registry_result authenticate(struct mqtt_conn *c, const struct mqtt_connect *connect, struct principal *out,
@@ -199,6 +214,26 @@ static uint16_t aliases_out_of(const struct mqtt_conn *c, const struct mqtt_prop
     return (uint16_t)(allowed < ours ? allowed : ours);
 }
 
+/* Counts the connection for its tenant, if that may have one more; one that it takes over is one less. */
+static enum usage_verdict count_in(struct mqtt_conn *c, const struct session_request *request)
+{
+    bool takes_over = session_is_linked(c->mw->shard, &request->principal, request->client_id);
+
+    return usage_connect(request->principal.tenant, takes_over, (int64_t)loop_wall_ms());
+}
+
+/* As session_attach(), for one that was counted. */
+static struct session *attach(struct mqtt_conn *c, const struct session_request *request, bool *out_is_present)
+{
+    struct principal who = principal_copy(&request->principal);
+    struct session *ss = session_attach(c->mw->shard, request, &c->link, out_is_present);
+
+    if (!ss)
+        usage_disconnect(who.tenant, (int64_t)loop_wall_ms());
+    principal_release(&who);
+    return ss;
+}
+
 /* E_LIMIT: the client takes no packet as large as its CONNACK. */
 static err welcome(struct mqtt_conn *c, const struct mqtt_connect *connect, bool is_present, struct str assigned_id)
 {
@@ -243,6 +278,7 @@ static enum handle open_session(struct mqtt_conn *c, const struct mqtt_connect *
         .receive_maximum =
             (uint16_t)number(props, MQTT_PROPERTY_RECEIVE_MAXIMUM, props->receive_maximum, RECEIVE_MAXIMUM_DEFAULT),
     };
+    enum usage_verdict verdict;
     struct session *ss;
     bool is_present;
 
@@ -250,19 +286,26 @@ static enum handle open_session(struct mqtt_conn *c, const struct mqtt_connect *
         assign_client_id(c->mw, principal->tenant->id, assigned);
         request.client_id = str_from(assigned);
     }
+    verdict = count_in(c, &request);
+    if (verdict != USAGE_ADMITTED) {
+        (void)refuse_for(c, verdict, principal->tenant->id);
+        principal_release(principal);
+        return HANDLE_DONE;
+    }
     if (connect->has_will) {
         const struct mqtt_properties *will = &connect->will.properties;
 
         request.will = will_message(connect, principal->tenant->id, request.client_id);
         request.will_delay_s = number(will, MQTT_PROPERTY_WILL_DELAY_INTERVAL, will->will_delay_interval, 0);
         if (!request.will) {
+            usage_disconnect(principal->tenant, (int64_t)loop_wall_ms());
             principal_release(principal);
             return refuse(c, MQTT_REASON_QUOTA_EXCEEDED);
         }
     }
     c->max_packet_size = number(props, MQTT_PROPERTY_MAXIMUM_PACKET_SIZE, props->maximum_packet_size, 0);
     c->has_expiry = request.expiry_s > 0;
-    ss = session_attach(c->mw->shard, &request, &c->link, &is_present);
+    ss = attach(c, &request, &is_present);
     if (!ss)
         return refuse(c, MQTT_REASON_QUOTA_EXCEEDED);
     mqtt_conn_open(c, ss);

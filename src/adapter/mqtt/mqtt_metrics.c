@@ -72,6 +72,18 @@ static struct metric refused[] = {
 
 static_assert(ARRAY_LEN(refused) == ARRAY_LEN(refused_for) + 1, "a reason code for each row but the last");
 
+/* By the bound of the tenant, from the first on. */
+static struct metric limited[USAGE_VERDICTS - 1] = {
+    [USAGE_TOO_MANY_CONNECTIONS - 1] = REFUSED("tenant_max_connections"),
+    [USAGE_CONNECTED_TOO_LONG - 1] = REFUSED("tenant_connection_duration"),
+    [USAGE_TOO_MUCH_DATA - 1] = REFUSED("tenant_data_volume"),
+};
+
+void mqtt_metrics_connect_limited(enum usage_verdict verdict)
+{
+    metric_add(&limited[verdict - 1], 1);
+}
+
 void mqtt_metrics_connect_refused(enum mqtt_reason reason)
 {
     size_t row = 0;
@@ -84,6 +96,7 @@ void mqtt_metrics_connect_refused(enum mqtt_reason reason)
 void mqtt_metrics_register(void)
 {
     metrics_register(refused, ARRAY_LEN(refused));
+    metrics_register(limited, ARRAY_LEN(limited));
     metrics_register(counters, ARRAY_LEN(counters));
 }
 

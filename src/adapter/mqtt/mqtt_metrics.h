@@ -4,6 +4,7 @@
 #include <stdint.h>
 
 #include "proto/mqtt/mqtt_reason.h"
+#include "registry/usage.h"
 
 enum mqtt_counter {
     MQTT_COUNT_CONNECTED,
@@ -31,3 +32,6 @@ void mqtt_metrics_count(enum mqtt_counter which, int64_t n);
 
 /* Counts a refused CONNECT by what it was refused for, in a word of the `reason` label. */
 void mqtt_metrics_connect_refused(enum mqtt_reason reason);
+
+/* The same for one that was refused for what its tenant uses; not for USAGE_ADMITTED. */
+void mqtt_metrics_connect_limited(enum usage_verdict verdict);

@@ -116,6 +116,7 @@ static void taken_over(struct link *link)
     struct mqtt_conn *c = from_link(link);
 
     mqtt_events_tell_disconnect(c, MQTT_END_SERVER, MQTT_REASON_SESSION_TAKEN_OVER);
+    mqtt_conn_count_end(c);
     c->ss = NULL;                                              /* it belongs to another link now */
     mqtt_output_disconnect(c, MQTT_REASON_SESSION_TAKEN_OVER); /* [MQTT-3.1.4-3] */
     mqtt_conn_finish(c);
