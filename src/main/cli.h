@@ -50,7 +50,7 @@ enum { CLI_MAX_WORDS = 3 };
 struct cli_manage {
     const char *words[CLI_MAX_WORDS];
     unsigned n_words;
-    const char *api, *user, *token, *body, *if_match, *filter, *sort, *page, *page_size, *output;
+    const char *api, *ca, *user, *token, *body, *if_match, *filter, *sort, *page, *page_size, *output;
     bool has_secrets;
 };
 

@@ -5,11 +5,14 @@
 
 #include "base/base64.h"
 #include "base/check.h"
+#include "loop/tls.h"
 #include "obs/metrics.h"
+#include "obs/tls_metrics.h"
 
 enum {
     MAILBOX_BYTES = 1 << 20,
     TIMEOUT_MS = 600 * 1000, /* an import of passwords takes its time */
+    HANDSHAKE_TIMEOUT_MS = 10 * 1000,
     MAX_RESPONSE_BYTES = 64 << 20,
     URL_BYTES = 4096,
     USER_BYTES = 1024,
@@ -39,31 +42,48 @@ static err set_authorization(struct manage_ask *a, const char *user, const char 
     return wrote < (int)sizeof a->authorization ? E_OK : errinfo_set(ei, E_LIMIT, "--token is too long");
 }
 
-err manage_ask_open(struct manage_ask *a, const char *api, const char *user, const char *token, struct errinfo *ei)
+static err make_tls(const char *ca, struct tls **out_tls, struct errinfo *ei)
 {
+    const struct tls_options options = {
+        .ca_files = &ca,
+        .n_cas = ca ? 1 : 0,
+        .handshake_timeout_ms = HANDSHAKE_TIMEOUT_MS,
+        .stats = tls_metrics_client(),
+    };
+
+    return tls_new_client(&options, out_tls, ei);
+}
+
+err manage_ask_open(struct manage_ask *a, const struct manage_ask_options *options, struct errinfo *ei)
+{
+    struct tls *tls = NULL;
     struct http_url url;
     err e;
 
-    *a = (struct manage_ask){.api = str_from(api)};
-    e = http_url_parse(a->api, &url, ei);
-    if (e == E_OK && url.is_https)
-        return errinfo_set(ei, E_INVAL, "%s: only http is spoken here: use it on the machine itself, or through a tunnel", api);
-    if (e == E_OK && !str_equal(url.target, STR("/")))
-        return errinfo_set(ei, E_INVAL, "%s: expected http://HOST:PORT", api);
+    *a = (struct manage_ask){.api = str_from(options->api)};
+    e = http_url_parse(a->api, &url, NULL);
+    if (e != E_OK || !str_equal(url.target, STR("/")))
+        return errinfo_set(ei, E_INVAL, "%s: expected http://HOST:PORT or https://HOST:PORT", options->api);
     while (a->api.n && a->api.p[a->api.n - 1] == '/')
         a->api.n--;
-    if (e == E_OK)
-        e = set_authorization(a, user, token, ei);
+    e = set_authorization(a, options->user, options->token, ei);
+    if (e == E_OK && url.is_https)
+        e = make_tls(options->ca, &tls, ei);
     if (e == E_OK)
         e = loop_init(&a->loop, MAILBOX_BYTES, ei);
-    if (e != E_OK)
+    if (e != E_OK) {
+        tls_unref(tls);
         return e;
+    }
+    a->is_https = url.is_https;
     metrics_attach_thread();
     http_client_metrics_register(&metrics, "manage");
     resolver_init(&a->resolver);
     a->options =
         (struct http_client_options){.max_connections = 1, .limits = &limits, .metrics = &metrics, .resolver = &a->resolver};
     http_client_init(&a->client, &a->loop, &a->options);
+    http_client_use_tls(&a->client, tls);
+    tls_unref(tls);
     a->is_open = true;
     return E_OK;
 }
@@ -106,13 +126,14 @@ static void on_done(struct http_call *call)
         call->result = E_NOMEM;
 }
 
-static const char *reason_of(err e)
+static const char *reason_of(err e, bool is_https)
 {
     switch (e) {
     case E_NOTFOUND:
         return "there is no such host";
     case E_IO:
-        return "nobody listens there";
+        return is_https ? "nobody listens there, or not with a certificate for that name from a CA that is trusted (--ca)"
+                        : "nobody listens there";
     case E_TIMEOUT:
         return "there was no answer in time";
     case E_CLOSED:
@@ -157,6 +178,6 @@ err manage_ask_send(struct manage_ask *a, const struct manage_ask_request *reque
     while (!a->is_done)
         loop_turn(&a->loop, -1);
     if (a->call.result != E_OK)
-        return errinfo_set(ei, a->call.result, "%.*s: %s", STR_ARG(a->api), reason_of(a->call.result));
+        return errinfo_set(ei, a->call.result, "%.*s: %s", STR_ARG(a->api), reason_of(a->call.result, a->is_https));
     return E_OK;
 }

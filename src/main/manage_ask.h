@@ -11,10 +11,10 @@ struct manage_ask {
     struct resolver resolver;
     struct http_client client;
     struct http_client_options options;
-    struct str api; /* http://HOST:PORT */
+    struct str api; /* http://HOST:PORT, or https */
     char authorization[4096];
     struct http_call call;
-    bool is_open, is_done;
+    bool is_open, is_done, is_https;
 
     /* The answer to the last request. */
     uint16_t status;
@@ -22,8 +22,15 @@ struct manage_ask {
     char tag[160], next[256]; /* ETag, Millrace-Next; empty without */
 };
 
-/* Who asks, and whom: a user as NAME:PASSWORD, or a token; both may be NULL. E_INVAL, E_LIMIT, E_IO: `ei` says why. */
-MUST_USE err manage_ask_open(struct manage_ask *a, const char *api, const char *user, const char *token, struct errinfo *ei);
+struct manage_ask_options {
+    const char *api;   /* http://HOST:PORT, or https */
+    const char *ca;    /* https: the file with the CAs that are trusted; NULL: those of the system */
+    const char *user;  /* NAME:PASSWORD; NULL: */
+    const char *token; /* this counts; NULL: nobody in particular asks */
+};
+
+/* Texts are borrowed until the end. E_INVAL, E_LIMIT, E_IO: `ei` says why. */
+MUST_USE err manage_ask_open(struct manage_ask *a, const struct manage_ask_options *options, struct errinfo *ei);
 void manage_ask_close(struct manage_ask *a);
 
 struct manage_ask_request {

@@ -405,6 +405,12 @@ static const char *given_or(const char *given, const char *variable, const char 
 int manage_run(const struct cli *cli)
 {
     static struct run r; /* larger than a stack frame should be */
+    const struct manage_ask_options whom = {
+        .api = given_or(cli->manage.api, "MILLRACE_API", DEFAULT_API),
+        .ca = given_or(cli->manage.ca, "MILLRACE_CA", NULL),
+        .user = given_or(cli->manage.user, "MILLRACE_USER", NULL),
+        .token = given_or(cli->manage.token, "MILLRACE_TOKEN", NULL),
+    };
     struct errinfo ei = {0};
     int status;
 
@@ -416,10 +422,7 @@ int manage_run(const struct cli *cli)
                                              : "credentials");
         return 2;
     }
-    if ((r.verb->has_body && read_input(&r, &ei) != E_OK) ||
-        manage_ask_open(&r.ask, given_or(cli->manage.api, "MILLRACE_API", DEFAULT_API),
-                        given_or(cli->manage.user, "MILLRACE_USER", NULL), given_or(cli->manage.token, "MILLRACE_TOKEN", NULL),
-                        &ei) != E_OK) {
+    if ((r.verb->has_body && read_input(&r, &ei) != E_OK) || manage_ask_open(&r.ask, &whom, &ei) != E_OK) {
         buf_free(&r.input, MEM_HTTP);
         return fail(&ei);
     }

@@ -461,6 +461,12 @@ def test_the_administration_port_may_have_tls(serve, make_config, party):
     assert (answer.status_code, answer.text) == (200, "ok\n")
     assert "millrace_tls_certificate_expiry_timestamp_seconds" in requests.get(
         f"https://localhost:{port}/metrics", verify=str(party.ca.cert), timeout=HANG_S).text
+    ask = ["tenant", "list", "--api", f"https://localhost:{port}"]
+    done = run_command(*ask, "--ca", party.ca.cert)
+    assert (done.returncode, done.stderr) == (0, "") and "1 of 1" in done.stdout
+    for trust in ([], ["--ca", party.stranger.cert]):
+        done = run_command(*ask, *trust)
+        assert done.returncode == 2 and "a CA that is trusted" in done.stderr
 
 
 class SecureMapper(Mapper):
