@@ -13,8 +13,11 @@
 #include "registry/registry_state.h"
 
 enum {
-    AT_ONCE = 256,    /* lines on their way to the table */
-    MAX_ERRORS = 100, /* that are told one by one */
+    AT_ONCE =
+        1024, /* lines on their way to the table: two batches of its owner, so that one is read while the other is written */
+    AT_ONCE_BYTES = 4 << 20,
+    HASHES_AT_ONCE = 32, /* devices that log in wait behind them */
+    MAX_ERRORS = 100,    /* that are told one by one */
     MAX_LINE_BYTES = 2 * DOCUMENT_MAX_BYTES,
     MAX_EXPORT_BYTES = 4 << 20,
     MAX_EXPORT_LINES = 1000,
@@ -25,7 +28,8 @@ struct manage_import {
     struct manage_call *call;
     struct str rest; /* of the body */
     size_t line, n_created, n_existing, n_failed;
-    unsigned n_items;
+    unsigned n_items, n_hashes; /* under way */
+    size_t n_item_bytes;        /* of their lines */
     json_t *errors;
     struct task task;
 };
@@ -33,7 +37,7 @@ struct manage_import {
 /* One line of it. */
 struct item {
     struct manage_import *import;
-    size_t line;
+    size_t line, line_bytes;
     json_t *object; /* owns id, device and credentials */
     json_t *device, *credentials;
     struct document_fault fault;
@@ -72,8 +76,9 @@ static void end_item(struct item *item)
     buf_free(&item->text, MEM_REGISTRY);
     buf_free(&item->write.reply, MEM_TABLE);
     json_decref(item->object);
-    mem_free(MEM_HTTP, item);
     import->n_items--;
+    import->n_item_bytes -= item->line_bytes;
+    mem_free(MEM_HTTP, item);
     loop_defer(import->call->m->options.loop, &import->task);
 }
 
@@ -154,6 +159,8 @@ static void on_item_hashed(struct mail *m)
 {
     struct item *item = CONTAINER_OF(m, struct item, job.mail);
 
+    item->import->n_hashes--;
+    loop_defer(item->import->call->m->options.loop, &item->import->task);
     if (item->job.is_dropped || item->fault.status)
         fail_item(item, 503, "temporarily unavailable");
     else
@@ -221,7 +228,9 @@ static void begin_item(struct manage_import *import, struct str line)
 
     item->import = import;
     item->line = import->line;
+    item->line_bytes = line.n;
     import->n_items++;
+    import->n_item_bytes += line.n;
     if (read_item(item, line) != E_OK) {
         note_error(item);
         end_item(item);
@@ -233,7 +242,9 @@ static void begin_item(struct manage_import *import, struct str line)
     }
     item->job = (struct hash_job){
         .mail = {.on_mail = on_item_hashed}, .home = &import->call->m->options.loop->mailbox, .run = hash_item};
-    if (hash_pool_submit(import->call->m->options.pool, &item->job) != E_OK)
+    if (hash_pool_submit(import->call->m->options.pool, &item->job) == E_OK)
+        import->n_hashes++;
+    else
         fail_item(item, 503, "too many passwords wait to be hashed");
 }
 
@@ -250,13 +261,18 @@ static void finish_import(struct manage_import *import)
     manage_call_respond(c, 200, body, (struct str){0});
 }
 
+static bool has_room(const struct manage_import *import)
+{
+    return import->n_items < AT_ONCE && import->n_item_bytes < AT_ONCE_BYTES && import->n_hashes < HASHES_AT_ONCE;
+}
+
 /* In a task, since a line that is refused at once makes room for the next. */
 static void import_more(struct task *t)
 {
     struct manage_import *import = CONTAINER_OF(t, struct manage_import, task);
     bool has_more = import->rest.n > 0;
 
-    while (has_more && import->n_items < AT_ONCE) {
+    while (has_more && has_room(import)) {
         struct str line = str_take(&import->rest, '\n', &has_more);
 
         import->line++;

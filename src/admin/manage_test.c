@@ -334,6 +334,29 @@ static void many_devices_come_and_go_as_lines(void **state)
     ASK(404, "GET", "/v1/export/t9", "");
 }
 
+/* More than an import has hashed at a time, with a line among them that has none. */
+static void many_passwords_of_an_import_are_hashed(void **state)
+{
+    enum { LINES = 100 };
+    static char lines[LINES * 128];
+    size_t n = 0;
+
+    (void)state;
+    ASK(201, "POST", "/v1/tenants/t1", "");
+    for (int i = 0; i < LINES; i++)
+        n += (size_t)snprintf(lines + n, sizeof lines - n,
+                              i == LINES / 2
+                                  ? "{\"id\":\"d%d\"}\n"
+                                  : "{\"id\":\"d%d\",\"credentials\":[{\"type\":\"hashed-password\",\"auth-id\":\"a%d\","
+                                    "\"secrets\":[{\"pwd-plain\":\"x\"}]}]}\n",
+                              i, i);
+    assert_true(n < sizeof lines - 1);
+    ASK(200, "POST", "/v1/import/t1", lines);
+    assert_true(has("\"created\":100") && has("\"failed\":0"));
+    ASK(200, "GET", "/v1/credentials/t1/d99", "");
+    assert_true(has("\"auth-id\":\"a99\""));
+}
+
 static void the_description_has_every_operation(void **state)
 {
     json_t *document, *paths;
@@ -360,6 +383,7 @@ int main(void)
         TEST(what_the_table_cannot_do_is_told),
         TEST(users_may_do_what_their_role_says),
         TEST(many_devices_come_and_go_as_lines),
+        TEST(many_passwords_of_an_import_are_hashed),
         TEST(the_description_has_every_operation),
     };
 
