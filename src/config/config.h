@@ -376,6 +376,13 @@ MUST_USE err config_load(const struct config_source *source, struct config **out
  * the path. May block on the disk. */
 MUST_USE err config_load_file(const struct config_source *source, struct config **out_config, struct config_errors *errors);
 
+/* Whether the process is a fan-out and nothing else: it has no devices and no registry. */
+static inline bool config_is_fanout_alone(const struct config *config)
+{
+    return config->fanout.is_enabled && config->listener_count == 0 && config->kafka.bootstrap.n == 0 &&
+           !config->kafka.is_embedded;
+}
+
 /* Takes and gives back a reference. Any thread. The last config_unref() wipes the secrets and frees; NULL is a no-op. */
 struct config *config_ref(struct config *config);
 void config_unref(struct config *config);

@@ -355,7 +355,7 @@ static void verify_management(struct verifier *v)
                 FAIL(v, user->line, "admin.users.%.*s.token: is that of %.*s", STR_ARG(user->id),
                      STR_ARG(config->admin_users[k].id));
     }
-    if (config->is_managed && config->admin_user_count == 0 && config->admin_listen.host.n &&
+    if (config->is_managed && !config_is_fanout_alone(config) && config->admin_user_count == 0 && config->admin_listen.host.n &&
         !is_loopback(config->admin_listen.host))
         FAIL_AT(v, node_of(v, "admin", "listen"),
                 "admin.users is missing: anybody who reaches admin.listen (%.*s) could change tenants and devices (or "

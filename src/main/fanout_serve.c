@@ -36,12 +36,6 @@ struct fanout_server {
     bool workers_run;
 };
 
-bool fanout_serve_is_alone(const struct config *config)
-{
-    return config->fanout.is_enabled && config->listener_count == 0 && config->kafka.bootstrap.n == 0 &&
-           !config->kafka.is_embedded;
-}
-
 static enum admin_readiness readiness(void *context)
 {
     static const enum admin_readiness answers[] = {

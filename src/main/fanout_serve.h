@@ -8,8 +8,5 @@
 
 #include "main/cli.h"
 
-/* Whether the configuration asks for nothing else. */
-bool fanout_serve_is_alone(const struct config *config);
-
 /* Runs until a signal; `config` is borrowed, the log runs. Returns the exit status. */
 int fanout_serve_run(const struct cli *cli, struct config *config);

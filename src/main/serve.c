@@ -59,7 +59,7 @@ int serve_run(const struct cli *cli)
         generation_unref(start.first);
         return 1;
     }
-    if (fanout_serve_is_alone(start.first->config)) {
+    if (config_is_fanout_alone(start.first->config)) {
         status = fanout_serve_run(cli, start.first->config);
         generation_unref(start.first);
     } else {

@@ -4,14 +4,17 @@ import email.utils
 import json
 import socket
 import time
+from pathlib import Path
 
 import pytest
+import yaml
 
 from lib.server import run_command
 from lib.sidecar import channel, document, event, holds, write
 from lib.subscriber import Answer, Gate
 from lib.wait import until
 
+MANIFEST = Path(__file__).parents[2] / "deploy" / "fanout-sidecar.yaml"
 HOPS = "millracehops"
 ONCE = {"retry": 0}
 QUICK = {"backoff_delay": "1ms", "backoff_max": "1ms"}
@@ -642,6 +645,16 @@ def test_the_written_configuration_is_checked_first(subscriber, tmp_path):
     done = run_command("fanout", "write-config", "--config-dir", folder, "--from", good)
     assert done.returncode == 0, done.stderr
     assert (folder / "channels.yaml").read_text() == good.read_text()
+
+
+def test_the_manifest_for_kubernetes_starts(fanout):
+    config_map, deployment = yaml.safe_load_all(MANIFEST.read_text())
+    container = next(c for c in deployment["spec"]["template"]["spec"]["containers"] if c["name"] == "fanout")
+    options = dict(zip(container["args"][1::2], container["args"][2::2]))
+    assert container["args"][0] == "fanout" and set(options) == {"--config-dir", "--listen", "--admin"}
+    (file, text), = config_map["data"].items()
+    sidecar = fanout(config=yaml.safe_load(text), file=file, admin=options["--admin"].rpartition(":")[0] + ":0")
+    assert sidecar.get("/readyz") == (200, "ok\n") and sidecar.config()["channels"] == 1
 
 
 DEFAULT_ADMIN_PORT = 8081
