@@ -98,6 +98,16 @@ static bool expect(struct binder *b, const struct place *at, enum tree_kind kind
     return false;
 }
 
+static bool is_reference(const struct option *o, const struct place *at)
+{
+    return (o->flags & OPTION_SECRET) && secret_is_reference(at->node->text);
+}
+
+static bool is_left_alone(const struct binder *b, const struct option *o, const struct place *at)
+{
+    return b->job->skips_secrets && o->type == OPTION_TEXT && is_reference(o, at);
+}
+
 /* The text of a scalar in the snapshot's memory, a secret read from where it is kept. */
 static bool take_text(struct binder *b, const struct option *o, const struct place *at, struct str *out_text)
 {
@@ -105,7 +115,7 @@ static bool take_text(struct binder *b, const struct option *o, const struct pla
     struct str text = at->node->text;
     struct errinfo ei = {0};
 
-    if (!(o->flags & OPTION_SECRET) || job->skips_secrets || !secret_is_reference(text)) {
+    if (!is_reference(o, at) || job->skips_secrets) {
         *out_text = arena_copy(job->arena, MEM_CONFIG, text);
         return true;
     }
@@ -122,7 +132,9 @@ static void bind_scalar(struct binder *b, const struct option *o, const struct p
 
     if (!expect(b, at, TREE_SCALAR) || !take_text(b, o, at, &text))
         return;
-    if (setter_write(o, text, to, &why))
+    if (is_left_alone(b, o, at))
+        memcpy(to, &text, sizeof text); /* its length says nothing of the secret's */
+    else if (setter_write(o, text, to, &why))
         own_host(b, o, to);
     else if (o->flags & OPTION_SECRET)
         fail(b, at, "%s", why.text);

@@ -64,7 +64,10 @@ static void write_range(FILE *to, const struct option *o)
         fprintf(to, ", %s to %s", value_duration_text(o->min, least), value_duration_text(o->max, most));
         break;
     case OPTION_TEXT:
-        fprintf(to, ", at most %" PRId64 " bytes", o->max);
+        if (o->min > 1)
+            fprintf(to, ", %" PRId64 " to %" PRId64 " bytes", o->min, o->max);
+        else
+            fprintf(to, ", at most %" PRId64 " bytes", o->max);
         break;
     default:
         break;

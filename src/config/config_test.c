@@ -255,7 +255,8 @@ static void what_is_wrong_is_told_with_its_line(void **state)
         {BASE "admin: {listen: 0.0.0.0:8081}\n", 3, "admin.users is missing"},
         {BASE "admin:\n  users:\n    ops: {role: write}\n", 5, "admin.users.ops: password or token is missing"},
         {BASE "admin:\n  users:\n    a: {token: 0123456789abcdef}\n    b: {token: 0123456789abcdef}\n", 6, "is that of a"},
-        {BASE "admin: {users: {ops: {password: short}}}\n", 3, "password"},
+        {BASE "admin: {users: {ops: {password: short}}}\n", 3, "admin.users.ops.password: is too short (at least 8 bytes)"},
+        {BASE "admin: {users: {ops: {password: \"\"}}}\n", 3, "admin.users.ops.password: must not be empty"},
         {BASE "https_client: {cert: a, key: [a, b]}\n", 3, "https_client.key: must have as many files"},
         {BASE "admin: {tls: {cert: a, psk: true}}\n", 3, "nobody logs in there by a key"},
         {"kafka: {bootstrap: a}\nlisteners:\n  - {http: a:1, hono: false}\n", 3, "leaves an http listener nothing to serve"},
@@ -392,6 +393,10 @@ static void references_to_secrets_are_resolved_unless_that_is_declined(void **st
     assert_int_equal(config_load(&source, &config, &errors), E_OK);
     assert_string_equal(config->tenants[0].devices[0].password.p, "env:MILLRACE_TEST_SECRET");
     config_unref(config);
+    source.text = STR(BASE "admin: {users: {ops: {token: \"env:SHORT\"}}}\n"); /* shorter than a token, which says nothing */
+    assert_int_equal(config_load(&source, &config, &errors), E_OK);
+    assert_string_equal(config->admin_users[0].token.p, "env:SHORT");
+    config_unref(config);
     assert_int_equal(setenv("MILLRACE_TEST_SECRET", "s3cret", 1), 0);
     config = must_load(text, NULL);
     assert_string_equal(config->tenants[0].devices[0].password.p, "s3cret");
@@ -445,7 +450,7 @@ static void a_hundred_thousand_devices_load(void **state)
 static void a_fan_out_alone_needs_nothing_else(void **state)
 {
     struct config *config = NULL;
-    struct config_source source = {.text = STR("fanout: {}\n"), .name = "test"};
+    struct config_source source = {.text = STR("fanout: {}\nadmin: {listen: 0.0.0.0:8081}\n"), .name = "test"};
 
     (void)state;
     assert_int_equal(config_load(&source, &config, &errors), E_OK);

@@ -62,6 +62,8 @@ static bool set_integer(const struct option *o, struct str text, void *to, struc
 
 static bool set_text(const struct option *o, struct str text, void *to, struct setter_reason *why)
 {
+    if (text.n < (size_t)o->min && text.n)
+        return refuse(why, "is too short (at least %" PRId64 " bytes)", o->min);
     if (text.n < (size_t)o->min)
         return refuse(why, "must not be empty");
     if (text.n > (size_t)o->max)
