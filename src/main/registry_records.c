@@ -1,11 +1,13 @@
 #include "main/registry_records.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "admin/manage.h"
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "loop/loop.h"
 #include "obs/metrics.h"
 #include "registry/document.h"
 
@@ -17,6 +19,8 @@ struct outgoing {
     struct sink_topic *topic;
     struct str key;
     struct str value;
+    struct str tenant, gateway; /* of a provisioning event; the tenant empty: it is none */
+    char time[24];              /* of it, in ms since 1970 */
     char text[];
 };
 
@@ -29,6 +33,7 @@ static struct metric counts[] = {
     {.name = "millrace_registry_records_total", .labels = "outcome=\"dropped\"", .kind = METRIC_COUNTER},
 };
 enum { STORED, FAILED, DROPPED };
+enum { PROVISIONING_HEADERS = 9 };
 
 static const struct str tenant_topic = STR_INIT("hono.notification.registry-tenant");
 static const struct str device_topic = STR_INIT("hono.notification.registry-device");
@@ -44,12 +49,37 @@ static void on_delivered(struct mail *m)
     mem_free(MEM_REGISTRY, o);
 }
 
+/* Those of docs/wire/device-data.md. */
+static size_t provisioning_headers(const struct outgoing *o, struct record_header to[PROVISIONING_HEADERS])
+{
+    const struct record_header headers[PROVISIONING_HEADERS] = {
+        {STR("device_id"), o->key},
+        {STR("tenant_id"), o->tenant},
+        {STR("content-type"), STR("application/vnd.eclipse-hono-device-provisioning-notification")},
+        {STR("hono_registration_status"), STR("NEW")},
+        {STR("creation-time"), str_from(o->time)},
+        {STR("qos"), STR("1")},
+        {STR("orig_adapter"), STR("hono-device-registry")},
+        {STR("orig_address"), STR("event")},
+        {STR("gateway_id"), o->gateway},
+    };
+
+    memcpy(to, headers, sizeof headers);
+    return o->gateway.n ? PROVISIONING_HEADERS : PROVISIONING_HEADERS - 1;
+}
+
 /* E_AGAIN: it has to wait. */
 static err submit(struct outgoing *o)
 {
     struct record record = {.topic = o->topic, .key = o->key, .value = o->value};
-    err e = sink_submit(o->records->sink, &record, &o->delivery);
+    struct record_header headers[PROVISIONING_HEADERS];
+    err e;
 
+    if (o->tenant.n) {
+        record.headers = headers;
+        record.n_headers = provisioning_headers(o, headers);
+    }
+    e = sink_submit(o->records->sink, &record, &o->delivery);
     if (e == E_INVAL)
         on_delivered(&o->delivery.mail);
     return e == E_AGAIN ? e : E_OK;
@@ -75,34 +105,53 @@ static void on_room(struct mail *m)
     }
 }
 
-static void send(struct registry_records *r, struct sink_topic *topic, struct str key, json_t *value)
+/* With room for its texts. NULL: there is none for more. */
+static struct outgoing *new_outgoing(struct registry_records *r, struct sink_topic *topic, size_t text_bytes)
 {
-    char *text = json_dumps(value, JSON_COMPACT);
-    size_t n = strlen(text ? text : "");
     struct outgoing *o;
 
-    json_decref(value);
-    ASSERT(text);
     if (r->n_waiting >= REGISTRY_RECORDS_MAX_WAITING) {
         metric_add(&counts[DROPPED], 1);
         LOG_WARN(LOG_REGISTRY, "record.dropped", F_INT("waiting", r->n_waiting));
-        free(text);
-        return;
+        return NULL;
     }
-    o = mem_alloc_zero(MEM_REGISTRY, sizeof *o + key.n + n);
+    o = mem_alloc_zero(MEM_REGISTRY, sizeof *o + text_bytes);
     o->delivery = (struct delivery){.mail = {.on_mail = on_delivered}, .home = r->home};
     o->records = r;
     o->topic = topic;
-    memcpy(o->text, key.p, key.n);
-    memcpy(o->text + key.n, text, n);
-    o->key = (struct str){o->text, key.n};
-    o->value = (struct str){o->text + key.n, n};
-    free(text);
+    return o;
+}
+
+/* Behind those that wait. */
+static void submit_or_wait(struct outgoing *o)
+{
+    struct registry_records *r = o->records;
+
     if (list_is_empty(&r->waiting) && submit(o) == E_OK)
         return;
     list_push(&r->waiting, &o->link);
     r->n_waiting++;
     sink_wait(r->sink, &r->waiter);
+}
+
+static void send(struct registry_records *r, struct sink_topic *topic, struct str key, json_t *value)
+{
+    char *text = json_dumps(value, JSON_COMPACT);
+    size_t n = strlen(text ? text : "");
+    struct outgoing *o = new_outgoing(r, topic, key.n + n);
+
+    json_decref(value);
+    ASSERT(text);
+    if (!o) {
+        free(text);
+        return;
+    }
+    memcpy(o->text, key.p, key.n);
+    memcpy(o->text + key.n, text, n);
+    o->key = (struct str){o->text, key.n};
+    o->value = (struct str){o->text + key.n, n};
+    free(text);
+    submit_or_wait(o);
 }
 
 /* --- what is told --- */
@@ -170,6 +219,33 @@ void registry_records_tell(struct registry_records *r, const struct manage_chang
     notify(r, change);
     if (r->audit)
         tell_audit(r, change);
+}
+
+static struct str append(struct outgoing *o, size_t *at, struct str text)
+{
+    struct str here = {o->text + *at, text.n};
+
+    if (text.n)
+        memcpy(o->text + *at, text.p, text.n);
+    *at += text.n;
+    return here;
+}
+
+void registry_records_tell_provisioned(struct registry_records *r, struct str tenant, struct str device, struct str gateway)
+{
+    char name[256];
+    int n = snprintf(name, sizeof name, "hono.event.%.*s", STR_ARG(tenant));
+    struct sink_topic *topic = n > 0 && (size_t)n < sizeof name ? sink_find_topic(r->sink, str_from(name)) : NULL;
+    struct outgoing *o = topic ? new_outgoing(r, topic, device.n + tenant.n + gateway.n) : NULL;
+    size_t at = 0;
+
+    if (!o)
+        return; /* a tenant with such an id has no topics at all, or it was counted */
+    o->key = append(o, &at, device);
+    o->tenant = append(o, &at, tenant);
+    o->gateway = append(o, &at, gateway);
+    snprintf(o->time, sizeof o->time, "%llu", (unsigned long long)loop_wall_ms());
+    submit_or_wait(o);
 }
 
 static void on_created(struct mail *m)

@@ -28,5 +28,8 @@ void registry_records_init(struct registry_records *r, struct sink *sink, struct
 /* Tells of a change. Copies what it needs. */
 void registry_records_tell(struct registry_records *r, const struct manage_change *change);
 
+/* Tells applications, by an event of the tenant, that a device has been registered by itself or, if not empty, by a gateway. */
+void registry_records_tell_provisioned(struct registry_records *r, struct str tenant, struct str device, struct str gateway);
+
 /* After the sink was stopped, and its mails have run. */
 void registry_records_fini(struct registry_records *r);

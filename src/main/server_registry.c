@@ -244,6 +244,9 @@ static void open_management(struct server_registry *r, const struct config *conf
     };
 
     registry_records_init(&r->records, kafka_sink(r->server->kafka), &r->server->loop.mailbox, config->audit_topic);
+    r->provisioner = (struct registry_provisioner){
+        .table = r->table, .home = &r->server->loop.mailbox, .records = &r->records, .on_change = on_change, .context = r};
+    registry_view_use_provisioner(r->view, registry_provision_take, &r->provisioner);
     r->manage = manage_new(&options);
 }
 
@@ -305,7 +308,7 @@ void server_registry_stop(struct server_registry *r)
 {
     if (!r->server)
         return;
-    r->is_stopped = true;
+    r->is_stopped = r->provisioner.is_stopped = true;
     wheel_stop(&r->look_timer);
     registry_loader_stop(&r->loader);
     hash_pool_stop(r->pool);

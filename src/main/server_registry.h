@@ -10,6 +10,7 @@
 #include "http/http_route.h"
 #include "kafka/kafka_table_log.h"
 #include "loop/wheel.h"
+#include "main/registry_provision.h"
 #include "main/registry_records.h"
 #include "registry/registry_loader.h"
 
@@ -34,6 +35,7 @@ struct server_registry {
     struct registry_view *view;
     struct manage *manage; /* NULL: nothing is managed */
     struct registry_records records;
+    struct registry_provisioner provisioner;
     struct registry_loader loader;
     struct mail opened, *ready; /* NULL: it was posted */
     struct mail changed;        /* of the view: somebody may have to leave */

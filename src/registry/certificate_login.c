@@ -4,13 +4,16 @@
 #include "loop/loop.h"
 #include "loop/tls_peer.h"
 #include "registry/credentials_document.h"
+#include "registry/provision.h"
 #include "registry/registry_key.h"
 #include "registry/registry_private.h"
 #include "registry/registry_state.h"
 #include "registry/registry_view.h"
+#include "registry/registry_wait.h"
 #include "registry/schema.h"
 #include "registry/tenant_document.h"
 #include "registry/trust.h"
+#include "registry/uuid.h"
 
 enum { MS_PER_S = 1000 };
 
@@ -130,6 +133,47 @@ static struct str find_device(struct attempt *a, int64_t now_ms)
     return is_good ? device : (struct str){0};
 }
 
+/* --- who is not there --- */
+
+/* The id of a device that is to be made; empty: none can be made of the name. */
+static struct str new_id(const struct attempt *a, char to[DN_BYTES])
+{
+    struct str form = document_get_text(a->ca, "auto-provisioning-device-id-template");
+    struct document_fault fault;
+    size_t n;
+
+    if (!form.n)
+        return uuid_make(to);
+    if (dn_expand(form, (struct str){a->chain.subject, a->chain.subject_n}, to, &n) != E_OK ||
+        schema_check_device_id((struct str){to, n}, &fault) != E_OK)
+        return (struct str){0};
+    return (struct str){to, n};
+}
+
+/* A device that its tenant trusts that far registers itself: REGISTRY_PENDING until that is done. */
+static enum registry_result register_it(struct attempt *a)
+{
+    struct registry_wait *wait = a->login->wait;
+    struct str auth_id = {a->auth_id, a->auth_id_n}, device, owner;
+    bool is_gateway = document_get_bool(a->ca, "auto-provision-as-gateway", false);
+    char id[DN_BYTES];
+
+    if (!document_get_bool(a->ca, "auto-provisioning-enabled", false) ||
+        registry_view_find_account(a->registry->view, a->tenant, STR("x509-cert"), auth_id, &owner))
+        return REGISTRY_BAD_CREDENTIALS; /* or the credentials that are there hold no more */
+    if (registry_view_catch_up(a->registry->view, wait))
+        return REGISTRY_PENDING;
+    if (wait && wait->is_unavailable)
+        return REGISTRY_UNAVAILABLE;
+    device = new_id(a, id);
+    if (device.n &&
+        registry_view_provision(a->registry->view, wait,
+                                provision_new(a->tenant, device, (struct str){0}, provision_device_document(is_gateway),
+                                              provision_certificate_credentials(auth_id))))
+        return REGISTRY_PENDING;
+    return REGISTRY_BAD_CREDENTIALS;
+}
+
 static enum registry_result enter(struct attempt *a, struct principal *out_principal)
 {
     int64_t now_ms = (int64_t)loop_wall_ms();
@@ -145,7 +189,7 @@ static enum registry_result enter(struct attempt *a, struct principal *out_princ
         return REGISTRY_BAD_CREDENTIALS;
     device = find_device(a, now_ms);
     if (!device.n)
-        return REGISTRY_BAD_CREDENTIALS;
+        return register_it(a);
     found = registry_find_both(a->registry, a->tenant, device);
     return found.device ? registry_let_in(&found, out_principal) : REGISTRY_BAD_CREDENTIALS;
 }

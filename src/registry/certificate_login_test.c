@@ -4,6 +4,9 @@
 
 #include "registry/login_fixture_test.h"
 
+#include "registry/document.h"
+#include "registry/provision.h"
+
 #define SUBJECT "CN=sensor,O=acme"
 
 static struct chain_fixture_party root, other, leaf, foreign;
@@ -180,6 +183,77 @@ static void a_certificate_that_only_the_listener_trusts_says_nothing(void **stat
     principal_release(&who);
 }
 
+static struct {
+    err result;
+    unsigned n;
+    char device[64];
+    bool is_gateway;
+} made;
+
+/* Makes nothing unless it is to go well. */
+static void make(void *context, struct provision *p)
+{
+    const json_t *entry = json_array_get(p->credentials, 0);
+
+    (void)context;
+    made.n++;
+    made.is_gateway = json_array_size(json_object_get(p->document, "authorities")) == 1;
+    snprintf(made.device, sizeof made.device, "%.*s", STR_ARG(p->device));
+    assert_true(str_equal(p->tenant, STR("t1")));
+    assert_int_equal(p->gateway.n, 0);
+    assert_true(str_equal(document_get_text(entry, "type"), STR("x509-cert")));
+    if (made.result == E_OK)
+        put_account("t1", json_string_value(json_object_get(entry, "auth-id")), "", "");
+    provision_answer(p, made.result);
+    provision_free(p);
+}
+
+static void a_device_that_is_not_there_is_made_if_its_ca_says_so(void **state)
+{
+#define AUTO ",\"auto-provisioning-enabled\":true"
+#define ID   ",\"auto-provisioning-device-id-template\":"
+    static const struct {
+        const char *more;
+        err result;
+        enum registry_result want;
+        unsigned n_made;
+        const char *device; /* NULL: any */
+        bool is_gateway;
+    } rows[] = {
+        {"", E_OK, REGISTRY_BAD_CREDENTIALS, 0, NULL, false},
+        {",\"auto-provisioning-enabled\":false", E_OK, REGISTRY_BAD_CREDENTIALS, 0, NULL, false},
+        {AUTO ID "\"dev-{{subject-cn}}\"", E_OK, REGISTRY_OK, 1, "dev-sensor", false},
+        {AUTO, E_OK, REGISTRY_OK, 1, NULL, false},
+        {AUTO ",\"auto-provision-as-gateway\":true", E_OK, REGISTRY_OK, 1, NULL, true},
+        {AUTO ",\"auth-id-template\":\"x-{{subject-cn}}\"", E_OK, REGISTRY_OK, 1, NULL, false},
+        {AUTO, E_DENIED, REGISTRY_BAD_CREDENTIALS, 1, NULL, false},
+        {AUTO, E_TIMEOUT, REGISTRY_UNAVAILABLE, 1, NULL, false},
+        {AUTO ID "\"{{subject-ou}}\"", E_OK, REGISTRY_BAD_CREDENTIALS, 0, NULL, false}, /* the name has none */
+        {AUTO ID "\"{{subject-dn}}\"", E_OK, REGISTRY_BAD_CREDENTIALS, 0, NULL, false}, /* is no id */
+    };
+    char tenant[16];
+
+    (void)state;
+    registry_view_use_provisioner(t.view, make, NULL);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct table_txn txn = {&t.table};
+        struct registry_key logins[] = {registry_key_login(STR("t1"), STR("x509-cert"), STR(SUBJECT)),
+                                        registry_key_login(STR("t1"), STR("x509-cert"), STR("x-sensor"))};
+        enum registry_result result;
+
+        for (size_t k = 0; k < ARRAY_LEN(logins); k++)
+            assert_int_equal(table_txn_remove(&txn, registry_key_str(&logins[k])), E_OK);
+        put_tenant("t1", "", rows[i].more);
+        memset(&made, 0, sizeof made);
+        made.result = rows[i].result;
+        result = enter(&leaf, "", (struct registry_login){0}, tenant);
+        if (result != rows[i].want || made.n != rows[i].n_made || made.is_gateway != rows[i].is_gateway)
+            fail_msg("row %zu: %s, %u made", i, registry_result_name(result), made.n);
+        if (rows[i].device)
+            assert_string_equal(made.device, rows[i].device);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -188,6 +262,7 @@ int main(void)
         TEST(a_template_makes_the_auth_id),
         TEST(of_tenants_that_share_a_ca_the_server_name_or_the_listener_tells),
         TEST(a_certificate_that_only_the_listener_trusts_says_nothing),
+        TEST(a_device_that_is_not_there_is_made_if_its_ca_says_so),
     };
 
     return cmocka_run_group_tests_name("certificate_login", tests, make_parties, free_parties);

@@ -11,6 +11,7 @@
 #include "loop/loop.h"
 #include "registry/credentials_document.h"
 #include "registry/password_check.h"
+#include "registry/provision.h"
 #include "registry/registry_key.h"
 #include "registry/registry_private.h"
 #include "registry/registry_state.h"
@@ -63,6 +64,8 @@ struct registry_view {
     atomic_uint_fast64_t changes;
     pthread_mutex_t lock; /* of the list of caches: when a thread asks for the first time, and at the end */
     struct view_cache *caches;
+    void (*provision)(void *context, struct provision *p); /* NULL: no devices are made */
+    void *provisioner;
 };
 
 /* As with metrics: the thread's own, found without a look-up. */
@@ -85,6 +88,12 @@ struct registry_view *registry_view_new(struct hash_pool *pool, struct mail *cha
 void registry_view_use_table(struct registry_view *view, struct table *table)
 {
     view->table = table;
+}
+
+void registry_view_use_provisioner(struct registry_view *view, void (*take)(void *context, struct provision *p), void *context)
+{
+    view->provision = take;
+    view->provisioner = context;
 }
 
 /* Whether what is told of has been there before: nobody depends on what is new. */
@@ -580,6 +589,17 @@ bool registry_view_catch_up(struct registry_view *view, struct registry_wait *wa
         return false;
     wait->barrier = (struct table_barrier){.mail = {.on_mail = on_caught_up}, .home = wait->home};
     table_catch_up(view->table, REGISTRY_PARTITION_KEY, CATCH_UP_MS, &wait->barrier);
+    return true;
+}
+
+bool registry_view_provision(struct registry_view *view, struct registry_wait *wait, struct provision *p)
+{
+    if (!view->provision || !wait || wait->has_provisioned) {
+        provision_free(p);
+        return false;
+    }
+    p->wait = wait;
+    view->provision(view->provisioner, p);
     return true;
 }
 

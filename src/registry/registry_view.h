@@ -13,11 +13,16 @@
 #include "table/table.h"
 
 struct hash_pool;
+struct provision;
 struct registry_view;
 
 /* `changed` is posted to `home` when something was changed or removed that somebody who is connected may depend on; not again before
  * registry_view_accept_changes(). All are borrowed. Main thread. */
 struct registry_view *registry_view_new(struct hash_pool *pool, struct mail *changed, struct mailbox *home);
+
+/* Who makes devices (provision.h): `take` is called on any thread and must not block; it owns the provision. Without it none are made. Before
+ * anybody asks. */
+void registry_view_use_provisioner(struct registry_view *view, void (*take)(void *context, struct provision *p), void *context);
 
 /* Once, before anybody asks. */
 void registry_view_use_table(struct registry_view *view, struct table *table);
@@ -48,6 +53,9 @@ struct registry *registry_view_find(struct registry_view *view, struct registry 
 /* Who has these credentials, of a type as in JSON? The device's id, borrowed until the thread asks for the next. */
 bool registry_view_find_account(struct registry_view *view, struct str tenant, struct str type, struct str auth_id,
                                 struct str *out_device);
+
+/* Has a device made; takes `p`. True: the mail of `wait` comes, then ask again. False: nothing is made, or that was tried; `p` is gone. */
+bool registry_view_provision(struct registry_view *view, struct registry_wait *wait, struct provision *p);
 
 /* The thread's reader, of the present until the next call of anything here. NULL: the table cannot be read. */
 struct table_reader *registry_view_reader(struct registry_view *view);

@@ -8,13 +8,15 @@ import pytest
 import requests
 
 from lib.certs import Authority
+from lib.kafka import read_all
 from lib.mqtt import Client, connect_packet
 from lib.paho_client import V311, V5, Paho
 from lib.tokens import Key, names
-from lib.wait import HANG_S
+from lib.wait import HANG_S, until
 from test_registry import Api
 
 REFUSED = {V311: 0x86, V5: 0x86}  # paho has one set of reasons
+PROVISIONED = "application/vnd.eclipse-hono-device-provisioning-notification"
 MAXIMUM_CONNECT_TIME = 0xA0
 HERE = "DNS:localhost,DNS:t1.localhost,IP:127.0.0.1"
 
@@ -274,3 +276,49 @@ def test_who_loses_the_last_credentials_is_disconnected(api, party, sensors, con
     assert client.code == 0
     api.must(204, "PUT", "/credentials/t1/sensor", [])
     client.wait("disconnect")
+
+
+def provisioning(server, tenant):
+    """The provisioning events of a tenant: (device, headers)."""
+    records = [(r.key.decode(), {name: value.decode() for name, value in r.headers}, r.value)
+               for r in read_all(server.kafka, f"hono.event.{tenant}")]
+    assert all(value is None for _, headers, value in records if headers["content-type"] == PROVISIONED)
+    return [(key, headers) for key, headers, _ in records if headers["content-type"] == PROVISIONED]
+
+
+def test_acceptance_30_a_device_registers_itself(server, api, party, connect, send):
+    ca = trusted(party.root, **{"auto-provisioning-enabled": True, "auto-provisioning-device-id-template": "dev-{{subject-cn}}"})
+    api.must(204, "PUT", "/tenants/t1", {"trusted-ca": [ca]})
+    assert connect(pair=party.other.issue("sensor", file="other-sensor")).code == 0x86
+    assert connect(pair=party.sensor).code == 0
+    assert send(pair=party.deep).status_code == 202
+    assert connect(pair=party.sensor, client_id="again").code == 0
+    device = api.must(200, "GET", "/devices/t1/dev-sensor").json()
+    assert device["status"]["auto-provisioned"] is True and not device.get("authorities")
+    credentials, = api.must(200, "GET", "/credentials/t1/dev-sensor").json()
+    assert (credentials["type"], credentials["auth-id"]) == ("x509-cert", "CN=sensor,O=Millrace")
+    api.must(200, "GET", "/devices/t1/dev-deep")
+    until(lambda: len(provisioning(server, "t1")) >= 2, "two provisioning events")
+    events = dict(provisioning(server, "t1"))
+    assert len(provisioning(server, "t1")) == 2 and set(events) == {"dev-sensor", "dev-deep"}
+    headers = events["dev-sensor"]
+    assert {name: headers[name] for name in ("hono_registration_status", "tenant_id", "device_id", "orig_adapter", "orig_address")} == {
+        "hono_registration_status": "NEW", "tenant_id": "t1", "device_id": "dev-sensor", "orig_adapter": "hono-device-registry",
+        "orig_address": "event"}
+    assert "gateway_id" not in headers
+
+
+def test_a_gateway_registers_itself_with_an_id_of_its_own(api, party, connect):
+    ca = trusted(party.root, **{"auto-provisioning-enabled": True, "auto-provision-as-gateway": True})
+    api.must(204, "PUT", "/tenants/t1", {"trusted-ca": [ca], "registration-limits": {"max-devices": 1}})
+    assert connect(pair=party.sensor).code == 0
+    only, = api.must(200, "GET", "/devices/t1").json()["result"]
+    assert only["authorities"] == ["auto-provisioning-enabled"] and len(only["id"]) == 36
+    assert connect(pair=party.root.issue("one-too-many")).code == 0x86
+
+
+def test_credentials_that_hold_no_more_are_not_made_anew(api, party, sensors, connect):
+    api.must(204, "PUT", "/tenants/t1", {"trusted-ca": [trusted(party.root, **{"auto-provisioning-enabled": True})]})
+    api.must(204, "PUT", "/credentials/t1/sensor", [named("sensor")[0] | {"enabled": False}])
+    assert connect(pair=party.sensor).code == 0x86
+    assert api.must(200, "GET", "/devices/t1").json()["total"] == 2
