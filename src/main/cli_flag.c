@@ -67,15 +67,17 @@ const struct cli_command_row cli_command_table[CLI_COMMANDS] = {
     [CLI_DEVICE] = {.name = "device",
                     .summary = "manage devices",
                     .usage = "millrace device create|get|update|delete|list|import|export TENANT [DEVICE] [FLAGS]",
-                    .description = "As tenant. import takes lines of JSON as export prints them, {\"id\", \"device\", "
-                                   "\"credentials\"} each, and leaves\n"
-                                   "alone what is there: an import that was interrupted is simply begun again.\n",
+                    .description =
+                        "Asks as millrace tenant does. import takes lines of JSON as export prints them, {\"id\", \"device\",\n"
+                        "\"credentials\"} each, and leaves alone what is there: an import that was interrupted is simply "
+                        "begun again.\n",
                     .max_words = 3},
-    [CLI_CREDENTIALS] = {.name = "credentials",
-                         .summary = "manage what devices log in with",
-                         .usage = "millrace credentials get|update|delete TENANT DEVICE [FLAGS]",
-                         .description = "As tenant. update puts a list in the place of all credentials of the device.\n",
-                         .max_words = 3},
+    [CLI_CREDENTIALS] =
+        {.name = "credentials",
+         .summary = "manage what devices log in with",
+         .usage = "millrace credentials get|update|delete TENANT DEVICE [FLAGS]",
+         .description = "Asks as millrace tenant does. update puts a list in the place of all credentials of the device.\n",
+         .max_words = 3},
 };
 
 const struct cli_flag_row cli_flag_table[] = {
@@ -123,7 +125,7 @@ const struct cli_flag_row cli_flag_table[] = {
      .commands = BOTH | FANOUT,
      .value = "HOST:PORT",
      .path = "admin.listen",
-     .help = "where /metrics, /livez and /readyz are (127.0.0.1:8081)"},
+     .help = "the administration port: metrics, health, management (127.0.0.1:8081)"},
     {.name = "--kafka",
      .kind = CLI_FLAG_SETTING,
      .commands = BOTH | TALK,
