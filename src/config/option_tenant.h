@@ -48,11 +48,11 @@
          .initial = "-1",                                                                                                      \
          range(-1, INT64_MAX),                                                                                                 \
          in_tenant(limits.max_connections),                                                                                    \
-         .help = "How many MQTT connections the tenant may have at a time, in this process; -1 is no bound."},                 \
+         .help = "How many MQTT connections the tenant may have at a time, in this instance; -1 is no bound."},                \
         TENANT_ALLOWANCE_OPTIONS(                                                                                              \
             in_tenant, range, "data-volume", data_volume, "max-bytes",                                                         \
             "How much payload its devices may send and get in telemetry, events, commands and responses.",                     \
-            "The most bytes in a period, in this process; -1 is no bound."),                                                   \
+            "The most bytes in a period, in this instance; -1 is no bound."),                                                  \
         TENANT_ALLOWANCE_OPTIONS(in_tenant, range, "connection-duration", connection_duration, "max-minutes",                  \
                                  "How long its MQTT clients may be connected, all together. Looked at when one connects.",     \
-                                 "The most minutes in a period, in this process; -1 is no bound.")
+                                 "The most minutes in a period, in this instance; -1 is no bound.")

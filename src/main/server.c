@@ -338,6 +338,8 @@ err server_init(struct server *s, const struct server_start *start, struct errin
     if (e == E_OK)
         e = server_registry_open(s, &s->registry_ready, ei);
     if (e == E_OK)
+        e = server_usage_open(&s->usage, s->now->config, ei);
+    if (e == E_OK)
         e = server_command_open(s, ei);
     if (e == E_OK)
         e = open_adapters(s, ei);
@@ -371,6 +373,7 @@ void server_fini(struct server *s)
     server_kafka_free_topics(s->topics);
     reload_fini(&s->reload);
     workers_fini(&s->workers);
+    server_usage_close(&s->usage);
     generation_unref(s->now);
     usage_free_all();
     if (s->signals.fd >= 0)

@@ -15,6 +15,7 @@
 #include "main/server_fanout.h"
 #include "main/server_feed.h"
 #include "main/server_registry.h"
+#include "main/server_usage.h"
 #include "registry/generation.h"
 #include "registry/registry.h"
 
@@ -31,6 +32,7 @@ struct server {
     struct server_command command;
     struct server_fanout fanout; /* absent without a section `fanout` */
     struct server_registry registry;
+    struct server_usage usage;
     struct admin *admin;
     struct io signals;
     struct timer drain_timer;

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "base/map.h"
@@ -23,7 +24,9 @@ struct usage {
     pthread_mutex_t lock; /* of what follows: connections come and go less often than messages */
     struct meter connected_ms;
     int64_t n_connections;
-    int64_t measured_ms; /* up to when their time is counted */
+    int64_t measured_ms;      /* up to when their time is counted */
+    int64_t until_ms;         /* the end of the period that it is counted for; 0: of none */
+    struct usage_state taken; /* what usage_take_changes() has seen; under the book's lock */
     size_t id_n;
     char id[];
 };
@@ -166,6 +169,7 @@ static void measure(struct usage *usage, const struct usage_window *window, int6
     int64_t from_ms = usage->measured_ms;
 
     usage->measured_ms = now_ms;
+    usage->until_ms = window ? window->end_ms : 0;
     if (!window)
         return;
     turn(&usage->connected_ms, window);
@@ -221,6 +225,58 @@ void usage_disconnect(const struct registry_tenant *ten, int64_t now_ms)
     usage->n_connections--;
     ASSERT(usage->n_connections >= 0);
     pthread_mutex_unlock(&usage->lock);
+}
+
+/* --- over restarts --- */
+
+/* Of connections that last, too; what of it is in the next period is counted when one comes or goes. */
+static struct usage_state state_of(struct usage *usage, int64_t now_ms)
+{
+    struct usage_state state;
+
+    pthread_mutex_lock(&usage->lock);
+    if (usage->measured_ms < now_ms && now_ms < usage->until_ms) {
+        atomic_fetch_add(&usage->connected_ms.used, usage->n_connections * (now_ms - usage->measured_ms));
+        usage->measured_ms = now_ms;
+    }
+    state = (struct usage_state){
+        .bytes_begin_ms = atomic_load(&usage->bytes.begin_ms),
+        .bytes = atomic_load(&usage->bytes.used),
+        .connected_begin_ms = atomic_load(&usage->connected_ms.begin_ms),
+        .connected_ms = atomic_load(&usage->connected_ms.used),
+    };
+    pthread_mutex_unlock(&usage->lock);
+    return state;
+}
+
+void usage_take_changes(void (*visit)(void *context, struct str tenant, const struct usage_state *state), void *context,
+                        int64_t now_ms)
+{
+    uint32_t cursor = 0;
+    struct usage *usage;
+
+    pthread_mutex_lock(&book.lock);
+    while ((usage = map_next(&book.accounts, &cursor))) {
+        struct usage_state state = state_of(usage, now_ms);
+
+        if (memcmp(&state, &usage->taken, sizeof state) == 0)
+            continue;
+        usage->taken = state;
+        visit(context, (struct str){usage->id, usage->id_n}, &state);
+    }
+    pthread_mutex_unlock(&book.lock);
+}
+
+void usage_restore(struct str tenant, const struct usage_state *state)
+{
+    struct usage *usage = usage_ref(tenant);
+
+    atomic_store(&usage->bytes.begin_ms, state->bytes_begin_ms);
+    atomic_store(&usage->bytes.used, state->bytes);
+    atomic_store(&usage->connected_ms.begin_ms, state->connected_begin_ms);
+    atomic_store(&usage->connected_ms.used, state->connected_ms);
+    usage->taken = *state;
+    usage_unref(usage);
 }
 
 const char *usage_verdict_name(enum usage_verdict verdict)

@@ -1,6 +1,6 @@
 /* usage: what each tenant uses of what it may use (`resource-limits`, docs/REGISTRY.md): connections, the time they last, and the bytes of
- * telemetry, events, commands and their responses. Counted in this process alone and from its start on, in one account a
- * tenant. A tenant without an account (in tests without a registry) has no bounds.
+ * telemetry, events, commands and their responses. Counted in this process alone, in one account a tenant, which
+ * main/server_usage.h keeps over restarts. A tenant without an account (in tests without a registry) has no bounds.
  *
  * Checks do not reserve: messages that several workers take at the same moment may pass a bound together. Any thread; nothing here
  * blocks for longer than another thread takes to count a connection. */
@@ -45,6 +45,19 @@ void usage_count(const struct registry_tenant *ten, size_t payload_bytes, int64_
 
 /* One that was counted did not get through after all. */
 void usage_uncount(const struct registry_tenant *ten, size_t payload_bytes, int64_t now_ms);
+
+/* What an account has counted: bytes and connected time, each in the period that began then. */
+struct usage_state {
+    int64_t bytes_begin_ms, bytes;
+    int64_t connected_begin_ms, connected_ms;
+};
+
+/* Goes through the accounts that have counted something since the last call. `visit` must not call back. */
+void usage_take_changes(void (*visit)(void *context, struct str tenant, const struct usage_state *state), void *context,
+                        int64_t now_ms);
+
+/* What an earlier process has counted; before anybody counts. */
+void usage_restore(struct str tenant, const struct usage_state *state);
 
 /* The word for logs and metrics, as in "data_volume". */
 const char *usage_verdict_name(enum usage_verdict verdict);

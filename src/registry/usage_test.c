@@ -187,6 +187,54 @@ static void time_before_a_period_is_not_of_it(void **state)
     assert_int_equal(usage_connect(&ten, 0, midnight + 10 * MINUTE), USAGE_CONNECTED_TOO_LONG);
 }
 
+static struct usage_state last;
+static unsigned n_visits;
+
+static void remember(void *context, struct str tenant_id, const struct usage_state *state)
+{
+    (void)context;
+    if (str_equal(tenant_id, STR("state"))) {
+        last = *state;
+        n_visits++;
+    }
+}
+
+static void changes_are_taken_once_and_can_be_restored(void **state)
+{
+    struct config_tenant_limits limits = unlimited;
+    struct registry_tenant ten = tenant("state", &limits);
+    int64_t now = at("2026-01-01T00:00:00Z");
+
+    (void)state;
+    limits.data_volume = (struct config_allowance){.since_ms = now, .max = 10};
+    limits.connection_duration = (struct config_allowance){.since_ms = now, .max = 10};
+    usage_take_changes(remember, NULL, now);
+    assert_int_equal(n_visits, 0);
+    assert_int_equal(usage_connect(&ten, 0, now), USAGE_ADMITTED);
+    usage_count(&ten, 4, now);
+    usage_take_changes(remember, NULL, now + 3 * MINUTE); /* it lasts */
+    assert_int_equal(n_visits, 1);
+    assert_int_equal(last.bytes, 4);
+    assert_int_equal(last.connected_ms, 3 * MINUTE);
+    usage_disconnect(&ten, now + 4 * MINUTE);
+    usage_take_changes(remember, NULL, now + 5 * MINUTE);
+    assert_int_equal(last.connected_ms, 4 * MINUTE);
+    usage_take_changes(remember, NULL, now + 6 * MINUTE);
+    assert_int_equal(n_visits, 2);
+    usage_free_all();
+
+    usage_restore(STR("state"), &last);
+    usage_take_changes(remember, NULL, now + 6 * MINUTE);
+    assert_int_equal(n_visits, 2); /* that is no change */
+    ten = tenant("state", &limits);
+    assert_true(usage_admits(&ten, 6, now));
+    assert_false(usage_admits(&ten, 7, now));
+    assert_int_equal(usage_connect(&ten, 0, now + 10 * MINUTE), USAGE_ADMITTED);
+    usage_disconnect(&ten, now + 16 * MINUTE);
+    assert_int_equal(usage_connect(&ten, 0, now + 20 * MINUTE), USAGE_CONNECTED_TOO_LONG);
+    assert_true(usage_admits(&ten, 10, at("2026-02-01T00:00:00Z"))); /* another period */
+}
+
 static void a_verdict_has_a_word(void **state)
 {
     (void)state;
@@ -212,6 +260,7 @@ int main(void)
         cmocka_unit_test(counts_at_least_the_minimum),
         cmocka_unit_test(counts_the_time_of_all_connections),
         cmocka_unit_test(time_before_a_period_is_not_of_it),
+        cmocka_unit_test(changes_are_taken_once_and_can_be_restored),
         cmocka_unit_test(a_verdict_has_a_word),
     };
 

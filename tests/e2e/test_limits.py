@@ -143,3 +143,19 @@ def test_limits_of_managed_tenants_hold_at_once_and_keep_what_was_used(serve, tm
     assert [post(server, "t1", "123").status_code for _ in range(2)] == [202, 429]
     limit({"max-bytes": -1})
     assert post(server, "t1", "123").status_code == 202
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_a_restart_keeps_what_was_used(serve, make_config, kafka, tenant, end):
+    config = make_config(kafka.bootstrap)
+    config["listeners"] += [{"http": "127.0.0.1:0"}]
+    config["tenants"][tenant]["resource-limits"] = {"data-volume": {"max-bytes": 5}}
+    server = serve(config)
+    assert post(server, tenant, "123").status_code == 202
+    if end == "kill":
+        until(lambda: server.metrics().sum("millrace_usage_writes_total", outcome="stored") == 1, "the use on the disk")
+        server.kill()
+    else:
+        server.stop()
+    server = serve(config)
+    assert [post(server, tenant, data).status_code for data in ("123", "12", "1")] == [429, 202, 429]
