@@ -310,10 +310,8 @@ static void commit(struct table_log *log, unsigned partition, const struct table
     struct kafka_table *l = table_of(log);
     struct kafka_table_partition *p = &l->partitions[partition];
 
-    if (p->committer) {
-        kafka_table_owner_commit(p->committer, batch, p->last_taken);
+    if (p->committer && kafka_table_owner_commit(p->committer, batch, p->last_taken))
         return;
-    }
     p->refused_mail.on_mail = on_refused;
     mailbox_post(&l->user->loop->mailbox, &p->refused_mail);
 }

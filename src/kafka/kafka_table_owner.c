@@ -345,20 +345,19 @@ void kafka_table_owner_stop(struct kafka_table_owner *o)
     pthread_mutex_unlock(&o->lock);
 }
 
-void kafka_table_owner_commit(struct kafka_table_owner *o, const struct table_log_batch *batch, int64_t last_request)
+bool kafka_table_owner_commit(struct kafka_table_owner *o, const struct table_log_batch *batch, int64_t last_request)
 {
-    bool has_ended;
+    bool takes;
 
     pthread_mutex_lock(&o->lock);
-    has_ended = o->has_ended;
-    if (!has_ended) {
+    takes = !o->has_ended;
+    if (takes) {
         o->job = batch;
         o->job_last_request = last_request;
         pthread_cond_broadcast(&o->wake);
     }
     pthread_mutex_unlock(&o->lock);
-    if (has_ended)
-        post_done(o, E_DENIED);
+    return takes;
 }
 
 void kafka_table_owner_free(struct kafka_table_owner *o)

@@ -205,8 +205,9 @@ struct kafka_table_owner *kafka_table_owner_new(struct kafka_table_partition *p)
 /* Asks it to end; kafka_table_group_gone() comes. Any thread. */
 void kafka_table_owner_stop(struct kafka_table_owner *o);
 
-/* Gives it a batch; done_mail comes. The table's thread. */
-void kafka_table_owner_commit(struct kafka_table_owner *o, const struct table_log_batch *batch, int64_t last_request);
+/* Gives it a batch; done_mail comes. False: it has ended, and may be freed before any mail of its own would come. The table's
+ * thread. */
+MUST_USE bool kafka_table_owner_commit(struct kafka_table_owner *o, const struct table_log_batch *batch, int64_t last_request);
 
 /* Joins the thread, after gone. */
 void kafka_table_owner_free(struct kafka_table_owner *o);
