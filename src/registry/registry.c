@@ -332,8 +332,8 @@ static enum registry_result enter_by_key(struct registry *registry, const struct
     return registry_let_in(&found, out_principal);
 }
 
-enum registry_result registry_authenticate(struct registry *registry, const struct registry_login *login,
-                                           struct principal *out_principal)
+static enum registry_result authenticate(struct registry *registry, const struct registry_login *login,
+                                         struct principal *out_principal)
 {
     enum registry_result result;
 
@@ -350,6 +350,16 @@ enum registry_result registry_authenticate(struct registry *registry, const stru
     if (!login->has_user_name || login->user_name.n == 0)
         return enter_anonymously(registry, login, out_principal);
     return enter_by_password(registry, login, out_principal);
+}
+
+enum registry_result registry_authenticate(struct registry *registry, const struct registry_login *login,
+                                           struct principal *out_principal)
+{
+    enum registry_result result = authenticate(registry, login, out_principal);
+
+    if (registry->view)
+        registry_view_rest(registry->view);
+    return result;
 }
 
 static bool is_among(const struct config_strings *list, struct str text)

@@ -19,8 +19,12 @@
 #include "registry/usage.h"
 
 enum {
-    CACHE_MAX_ENTRIES = 100000, /* of a thread; then it begins anew */
+    CACHE_MAX_ENTRIES = 100000, /* of a thread */
+    SECOND_CHANCES = 16,        /* entries that stay for being asked for, before one has to go all the same */
     RETIRED_MS = 10000,         /* longer than any turn of a loop: what was replaced may still be looked at */
+    RETIRED_MANY = 20000,       /* no turn replaces so many: */
+    RETIRED_MANY_MS = 1000,     /* then those before them may go sooner */
+    RELEASED_AT_ONCE = 16,      /* by a question: all at once would take a while */
     CATCH_UP_MS = 500,          /* before something that is not there is refused */
     MAX_KEY_BYTES = 520,
     ADAPTER_NAMES = CONFIG_ADAPTER_TYPES,
@@ -29,7 +33,10 @@ enum {
 /* What one question came to. */
 struct cached {
     struct registry *entry; /* NULL: absent, or the configuration says */
+    struct list link;       /* by age */
+    uint64_t hash;
     bool is_absent;
+    bool is_used;                                              /* since it was last passed over */
     uint64_t checked;                                          /* when the table last had not changed since */
     uint64_t tenant_offset, device_offset, credentials_offset; /* of the states it was made of; 0: there was none */
     size_t key_n;
@@ -48,11 +55,14 @@ struct view_cache {
     struct view_cache *next;
     struct registry_view *view;
     struct table_reader reader;
+    bool is_present;     /* the reader, which else rests: an old one keeps the database from using its space again */
     uint64_t seen;       /* changes */
     uint64_t configured; /* the number of the configuration's registry beside which the entries stand */
     struct map entries;
+    struct list by_age;                /* the entries, the oldest first */
     char account[SCHEMA_MAX_ID_BYTES]; /* whose the last log-in was */
     struct retired *oldest, *newest;
+    size_t n_retired;
 };
 
 struct registry_view {
@@ -136,16 +146,26 @@ static uint64_t now_ms(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-static void release_retired(struct view_cache *c, uint64_t until_ms)
+static void release_oldest(struct view_cache *c)
 {
-    while (c->oldest && c->oldest->at_ms <= until_ms) {
-        struct retired *r = c->oldest;
+    struct retired *r = c->oldest;
 
-        c->oldest = r->next;
-        if (!c->oldest)
-            c->newest = NULL;
-        registry_unref(r->entry);
-        mem_free(MEM_REGISTRY, r);
+    c->oldest = r->next;
+    if (!c->oldest)
+        c->newest = NULL;
+    c->n_retired--;
+    registry_unref(r->entry);
+    mem_free(MEM_REGISTRY, r);
+}
+
+static void release_some(struct view_cache *c)
+{
+    uint64_t now = now_ms();
+
+    for (unsigned i = 0; i < RELEASED_AT_ONCE && c->oldest; i++) {
+        if (now - c->oldest->at_ms < (c->n_retired > RETIRED_MANY ? RETIRED_MANY_MS : RETIRED_MS))
+            return;
+        release_oldest(c);
     }
 }
 
@@ -163,14 +183,42 @@ static void retire(struct view_cache *c, struct registry *entry)
     else
         c->oldest = r;
     c->newest = r;
+    c->n_retired++;
+}
+
+static void drop_cached(struct view_cache *c, struct cached *cached)
+{
+    (void)map_remove(&c->entries, cached->hash, cached); /* it is there */
+    list_remove(&cached->link);
+    retire(c, cached->entry);
+    mem_free(MEM_REGISTRY, cached);
+}
+
+static struct cached *oldest_cached(struct view_cache *c)
+{
+    return CONTAINER_OF(c->by_age.next, struct cached, link);
+}
+
+/* Makes room for another entry: the oldest goes, but those that were asked for meanwhile are as new. */
+static void evict(struct view_cache *c)
+{
+    for (unsigned i = 0; i < SECOND_CHANCES && oldest_cached(c)->is_used; i++) {
+        struct cached *cached = oldest_cached(c);
+
+        cached->is_used = false;
+        list_remove(&cached->link);
+        list_push(&c->by_age, &cached->link);
+    }
+    drop_cached(c, oldest_cached(c));
 }
 
 static void empty_cache(struct view_cache *c)
 {
-    uint32_t cursor = 0;
-    struct cached *cached;
+    struct list *link;
 
-    while ((cached = map_next(&c->entries, &cursor))) {
+    while ((link = list_pop(&c->by_age))) {
+        struct cached *cached = CONTAINER_OF(link, struct cached, link);
+
         retire(c, cached->entry);
         mem_free(MEM_REGISTRY, cached);
     }
@@ -187,7 +235,8 @@ void registry_view_close(struct registry_view *view)
         if (thread_cache == c)
             thread_cache = NULL;
         empty_cache(c);
-        release_retired(c, UINT64_MAX);
+        while (c->oldest)
+            release_oldest(c);
         if (c->reader.table)
             table_reader_close(&c->reader);
         mem_free(MEM_REGISTRY, c);
@@ -204,7 +253,7 @@ void registry_view_free(struct registry_view *view)
     mem_free(MEM_REGISTRY, view);
 }
 
-/* The thread's cache, with a reader of the present. NULL: the table cannot be read. */
+/* The thread's cache. NULL: the table cannot be read. */
 static struct view_cache *use_cache(struct registry_view *view)
 {
     struct view_cache *c = thread_cache;
@@ -213,10 +262,12 @@ static struct view_cache *use_cache(struct registry_view *view)
     if (!c || c->view != view) {
         c = mem_alloc_zero(MEM_REGISTRY, sizeof *c);
         c->view = view;
+        list_init(&c->by_age);
         if (table_reader_open(view->table, &c->reader) != E_OK) {
             mem_free(MEM_REGISTRY, c);
             return NULL;
         }
+        c->is_present = true;
         c->seen = changes;
         pthread_mutex_lock(&view->lock);
         c->next = view->caches;
@@ -224,12 +275,27 @@ static struct view_cache *use_cache(struct registry_view *view)
         pthread_mutex_unlock(&view->lock);
         thread_cache = c;
     } else if (c->seen != changes) {
-        table_reader_renew(&c->reader);
+        c->is_present = false;
         c->seen = changes;
     }
     if (c->oldest)
-        release_retired(c, now_ms() - RETIRED_MS);
+        release_some(c);
     return c;
+}
+
+static struct table_reader *use_reader(struct view_cache *c)
+{
+    if (!c->is_present)
+        table_reader_renew(&c->reader);
+    c->is_present = true;
+    return &c->reader;
+}
+
+static void rest(struct view_cache *c)
+{
+    if (c->is_present)
+        table_reader_rest(&c->reader);
+    c->is_present = false;
 }
 
 static bool is_served(struct str value)
@@ -442,7 +508,7 @@ static json_t *read_state(struct view_cache *c, struct registry_key key, uint64_
     json_t *state;
 
     *out_offset = 0;
-    if (!table_reader_get(&c->reader, REGISTRY_PARTITION_KEY, registry_key_str(&key), &item))
+    if (!table_reader_get(use_reader(c), REGISTRY_PARTITION_KEY, registry_key_str(&key), &item))
         return NULL;
     *out_offset = item.offset + 1;
     state = registry_state_read(item.value);
@@ -457,7 +523,7 @@ static uint64_t offset_at(struct view_cache *c, struct registry_key key)
 {
     struct table_item item;
 
-    return table_reader_get(&c->reader, REGISTRY_PARTITION_KEY, registry_key_str(&key), &item) ? item.offset + 1 : 0;
+    return table_reader_get(use_reader(c), REGISTRY_PARTITION_KEY, registry_key_str(&key), &item) ? item.offset + 1 : 0;
 }
 
 static void decode(struct view_cache *c, struct cached *cached, struct registry *configured, struct str tenant,
@@ -509,6 +575,8 @@ static struct cached *find_cached(struct view_cache *c, struct registry *configu
         memcpy(text + tenant.n + 1, device.p, device.n);
     hash = siphash(key);
     cached = map_find(&c->entries, hash, &key, has_key);
+    if (cached)
+        cached->is_used = true;
     if (cached && cached->checked == c->seen)
         return cached;
     if (cached && is_fresh(c, cached, tenant, device)) {
@@ -517,11 +585,13 @@ static struct cached *find_cached(struct view_cache *c, struct registry *configu
     }
     if (!cached) {
         if (c->entries.n_entries >= CACHE_MAX_ENTRIES)
-            empty_cache(c);
+            evict(c);
         cached = mem_alloc_zero(MEM_REGISTRY, sizeof *cached + key.n);
+        cached->hash = hash;
         cached->key_n = key.n;
         memcpy(cached->key, key.p, key.n);
         map_add(&c->entries, MEM_REGISTRY, hash, cached);
+        list_push(&c->by_age, &cached->link);
     }
     decode(c, cached, configured, tenant, device);
     cached->checked = c->seen;
@@ -543,6 +613,7 @@ struct registry *registry_view_find(struct registry_view *view, struct registry 
     if (!c)
         return NULL;
     cached = find_cached(c, configured, tenant, device);
+    rest(c);
     *out_is_absent = cached->is_absent;
     return cached->entry;
 }
@@ -553,23 +624,32 @@ bool registry_view_find_account(struct registry_view *view, struct str tenant, s
     struct view_cache *c = use_cache(view);
     struct registry_key key;
     struct table_item item;
+    bool is_there;
 
     if (!c || tenant.n > SCHEMA_MAX_ID_BYTES)
         return false;
     key = registry_key_login(tenant, type, auth_id);
-    if (!table_reader_get(&c->reader, REGISTRY_PARTITION_KEY, registry_key_str(&key), &item) ||
-        item.value.n > sizeof c->account)
-        return false;
-    memcpy(c->account, item.value.p, item.value.n); /* the next question may renew the reader */
-    *out_device = (struct str){c->account, item.value.n};
-    return true;
+    is_there = table_reader_get(use_reader(c), REGISTRY_PARTITION_KEY, registry_key_str(&key), &item) &&
+               item.value.n <= sizeof c->account;
+    if (is_there) {
+        memcpy(c->account, item.value.p, item.value.n); /* the reader rests now */
+        *out_device = (struct str){c->account, item.value.n};
+    }
+    rest(c);
+    return is_there;
 }
 
 struct table_reader *registry_view_reader(struct registry_view *view)
 {
     struct view_cache *c = use_cache(view);
 
-    return c ? &c->reader : NULL;
+    return c ? use_reader(c) : NULL;
+}
+
+void registry_view_rest(struct registry_view *view)
+{
+    if (thread_cache && thread_cache->view == view)
+        rest(thread_cache);
 }
 
 /* --- passwords --- */
@@ -637,6 +717,7 @@ size_t registry_view_read_psk(struct registry_view *view, struct str tenant, str
     if (!c || !registry_view_find_account(view, tenant, STR("psk"), auth_id, &device))
         return 0;
     state = read_state(c, registry_key_credentials(tenant, device), &offset);
+    rest(c);
     key = valid_key(find_credentials(state, STR("psk"), auth_id));
     if (key.n == 0 || key.n > MAX_ENCODED_BYTES || !base64_decode(key, decoded, &n) || n > room)
         n = 0;
@@ -659,6 +740,7 @@ enum registry_view_check registry_view_check(struct registry_view *view, const s
         return REGISTRY_VIEW_BUSY;
     if (device.n)
         state = read_state(c, registry_key_credentials(tenant, device), &offset);
+    rest(c);
     result = password_check_ask(view->checks, find_credentials(state, STR("hashed-password"), auth_id),
                                 registry_state_version(state), auth_id, password, login->wait);
     json_decref(state);

@@ -60,6 +60,10 @@ bool registry_view_provision(struct registry_view *view, struct registry_wait *w
 /* The thread's reader, of the present until the next call of anything here. NULL: the table cannot be read. */
 struct table_reader *registry_view_reader(struct registry_view *view);
 
+/* The thread has no more questions for now. Whoever has asked for the reader ends with it: one that is kept open keeps the database from using its
+ * space again. */
+void registry_view_rest(struct registry_view *view);
+
 /* Another instance may have just told somebody that this log-in exists: before it is refused, this one has to know what that one knew. True: the
  * mail of `wait` comes, then ask again. False: it knows, or `wait` is NULL. */
 bool registry_view_catch_up(struct registry_view *view, struct registry_wait *wait);

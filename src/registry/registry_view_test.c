@@ -396,6 +396,58 @@ static void only_what_may_concern_somebody_is_told(void **state)
     assert_int_equal(t.n_changed, 2);
 }
 
+static enum registry_assertion assert_device(const char *device)
+{
+    struct registration registration;
+
+    return registry_assert(t.registry, STR("t1"), str_from(device), STR(""), &registration);
+}
+
+/* The database uses no page again that a reader might still look at. */
+static void nobody_reads_on_once_he_has_his_answer(void **state)
+{
+    static const struct {
+        const char *user, *password;
+        enum registry_result result;
+    } rows[] = {
+        {"a1@t1", "geheim", REGISTRY_OK},
+        {"a1@t1", "wrong", REGISTRY_BAD_CREDENTIALS},
+        {"ga@t1", "password", REGISTRY_OK},
+        {"nobody@t1", "x", REGISTRY_BAD_CREDENTIALS},
+        {"a1@nowhere", "x", REGISTRY_BAD_CREDENTIALS},
+    };
+    struct principal principal = {0};
+    unsigned char key[16];
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        assert_int_equal(log_in(rows[i].user, rows[i].password, &principal), rows[i].result);
+        principal_release(&principal);
+        assert_int_equal(t.table.n_reading, 0);
+    }
+    assert_int_equal(registry_find_psk(t.registry, STR("t1"), STR("a1"), key, sizeof key), 0);
+    assert_int_equal(t.table.n_reading, 0);
+    assert_int_equal(assert_device("g1"), REGISTRY_ASSERTED);
+    assert_int_equal(assert_device("d9"), REGISTRY_NO_DEVICE);
+    assert_int_equal(t.table.n_reading, 0);
+}
+
+static void more_devices_than_are_remembered_are_found(void **state)
+{
+    enum { MORE = 100100 };
+    char device[24];
+
+    (void)state;
+    for (unsigned i = 0; i < MORE; i++) {
+        snprintf(device, sizeof device, "x%u", i);
+        assert_int_equal(assert_device(device), REGISTRY_NO_DEVICE);
+        if (i % 1000 == 0)
+            assert_int_equal(assert_device("d1"), REGISTRY_ASSERTED);
+    }
+    assert_int_equal(assert_device("d1"), REGISTRY_ASSERTED);
+    assert_int_equal(assert_device("x0"), REGISTRY_NO_DEVICE);
+}
+
 static void another_configuration_takes_the_place_of_the_one_before(void **state)
 {
     struct registry *before = t.registry;
@@ -431,6 +483,8 @@ int main(void)
         TEST(what_is_managed_goes_before_the_configuration),
         TEST(a_principal_stands_until_what_it_is_changes),
         TEST(only_what_may_concern_somebody_is_told),
+        TEST(nobody_reads_on_once_he_has_his_answer),
+        TEST(more_devices_than_are_remembered_are_found),
         TEST(another_configuration_takes_the_place_of_the_one_before),
     };
 

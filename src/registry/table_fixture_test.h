@@ -29,6 +29,7 @@ struct table {
     size_t n_graves;
     const struct table_ops *ops;
     void *context;
+    unsigned n_reading; /* readers that are open and do not rest */
     unsigned n_changes;
     err next_result; /* of writes, instead of being decided; E_OK: they are */
     bool is_closed;  /* whoever reads or writes now fails the test */
@@ -147,34 +148,44 @@ bool table_txn_next(struct table_txn *txn, struct str prefix, struct str after, 
     return table_fixture_next(txn->table, prefix, after, out_item);
 }
 
+/* A reader that rests finds nothing, as a real one. */
+void table_reader_renew(struct table_reader *r)
+{
+    r->table->n_reading += !r->txn;
+    r->txn = r->table;
+}
+
+void table_reader_rest(struct table_reader *r)
+{
+    r->table->n_reading -= r->txn != NULL;
+    r->txn = NULL;
+}
+
 err table_reader_open(struct table *t, struct table_reader *r)
 {
     assert_false(t->is_closed);
-    r->table = t;
+    *r = (struct table_reader){.table = t};
+    table_reader_renew(r);
     return E_OK;
-}
-
-void table_reader_renew(struct table_reader *r)
-{
-    (void)r;
 }
 
 void table_reader_close(struct table_reader *r)
 {
+    table_reader_rest(r);
     r->table = NULL;
 }
 
 bool table_reader_get(struct table_reader *r, struct str partition_key, struct str key, struct table_item *out_item)
 {
     (void)partition_key;
-    return table_fixture_get(r->table, key, out_item);
+    return r->txn && table_fixture_get(r->table, key, out_item);
 }
 
 bool table_reader_next(struct table_reader *r, struct str partition_key, struct str prefix, struct str after,
                        struct table_item *out_item)
 {
     (void)partition_key;
-    return table_fixture_next(r->table, prefix, after, out_item);
+    return r->txn && table_fixture_next(r->table, prefix, after, out_item);
 }
 
 static inline void table_fixture_clear(struct table *t)

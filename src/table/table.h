@@ -132,6 +132,7 @@ struct table_reader {
 
 MUST_USE err table_reader_open(struct table *t, struct table_reader *r);
 void table_reader_renew(struct table_reader *r);
+void table_reader_rest(struct table_reader *r); /* lets go of the moment: nothing is found until it is renewed */
 void table_reader_close(struct table_reader *r);
 
 /* As of the owner, of the view. Views last until the reader is renewed or closed. */

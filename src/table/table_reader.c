@@ -21,6 +21,11 @@ void table_reader_renew(struct table_reader *r)
     ERR_IGNORE(store_reader_renew(r->txn)); /* the store is broken, and says so itself: nothing is found any more */
 }
 
+void table_reader_rest(struct table_reader *r)
+{
+    store_reader_rest(r->txn);
+}
+
 void table_reader_close(struct table_reader *r)
 {
     if (!r->txn)
