@@ -245,7 +245,7 @@ static void on_close(struct stream *s, err why)
 }
 
 static const struct stream_ops ops = {
-    .on_data = on_data, .on_drain = send_request, .on_connect = on_connect, .on_close = on_close};
+    .on_data = on_data, .on_drain = send_request, .on_connect = on_connect, .on_close = on_close, .is_edge_triggered = true};
 
 /* ---- the client's side ---- */
 

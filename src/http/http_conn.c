@@ -426,7 +426,8 @@ static void on_timer(struct timer *t)
     }
 }
 
-static const struct stream_ops ops = {.on_data = on_data, .on_drain = on_drain, .on_close = on_close};
+static const struct stream_ops ops = {
+    .on_data = on_data, .on_drain = on_drain, .on_close = on_close, .is_edge_triggered = true};
 
 /* ---- the server's side ---- */
 

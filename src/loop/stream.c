@@ -25,12 +25,21 @@ static void defer(struct stream *s)
         loop_defer(s->loop, &s->task);
 }
 
+/* Edges: epoll tells what is new, once, and looks at no descriptor a second time to see that it was read, which halves what an idle
+ * moment between two messages costs. So whatever is left unread must be remembered (`is_unread`), and the end of the input is asked for
+ * (EPOLLRDHUP), which may come together with the last bytes. A handshake that is under way may be made to wait (may_read()): until it
+ * is done the descriptor is to be told of as long as it is readable. */
+static uint32_t edges(const struct stream *s)
+{
+    return s->ops->is_edge_triggered && (!s->tls || s->tls->is_ready) ? EPOLLET : 0;
+}
+
 static void update_interest(struct stream *s)
 {
-    uint32_t want = 0;
+    uint32_t want = edges(s);
 
     if (s->state == STATE_OPEN && !s->is_paused)
-        want |= EPOLLIN;
+        want |= want ? EPOLLIN | EPOLLRDHUP : EPOLLIN;
     if (s->is_blocked)
         want |= EPOLLOUT;
     loop_rewatch(s->loop, &s->io, want);
@@ -129,10 +138,21 @@ static bool may_read(struct stream *s)
     return !s->tls || s->tls->is_ready || s->loop->n_handshakes++ < LOOP_HANDSHAKES_PER_TURN;
 }
 
-static void on_readable(struct stream *s)
+static void read_later(struct stream *s)
+{
+    if (!edges(s))
+        return;
+    s->is_unread = true;
+    defer(s);
+}
+
+/* Reads once. A full buffer may not have been all, and behind the last bytes comes the end (`is_ending`). */
+static void on_readable(struct stream *s, bool is_ending)
 {
     ssize_t n = read(s->io.fd, s->loop->scratch, LOOP_SCRATCH_BYTES);
 
+    if (n == LOOP_SCRATCH_BYTES || (n > 0 && is_ending) || (n < 0 && errno == EINTR))
+        read_later(s);
     if (n > 0 && s->tls) {
         take_sealed(s, (struct str){s->loop->scratch, (size_t)n});
     } else if (n > 0) {
@@ -230,9 +250,11 @@ static void on_io(struct io *io, uint32_t events)
         defer(s);
     }
     if ((events & EPOLLIN) && s->state == STATE_OPEN && !s->is_paused && may_read(s))
-        on_readable(s);
+        on_readable(s, events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR));
     else if (events & (EPOLLHUP | EPOLLERR))
         on_hang_up(s);
+    else if ((events & EPOLLIN) && edges(s))
+        s->is_unread = true; /* for stream_resume() */
 }
 
 /* Tells the peer, if all before it has left, that nothing more comes. */
@@ -278,6 +300,10 @@ static void run(struct task *t)
         if (s->tls && s->state == STATE_OPEN && !s->is_paused)
             take_sealed(s, (struct str){0}); /* the end, if it came with what was kept */
     }
+    if (s->is_unread && s->state == STATE_OPEN && !s->is_paused) {
+        s->is_unread = false;
+        on_readable(s, true);
+    }
     if (!s->is_blocked && !s->is_connecting && s->state != STATE_RELEASED)
         write_out(s);
     if (s->state == STATE_OPEN || s->state == STATE_FINISHING)
@@ -294,7 +320,7 @@ static void set_up(struct stream *s, struct loop *l, int fd, const struct stream
 /* Once `s` is set up; on failure all is given back. */
 static err watch(struct stream *s, uint32_t events)
 {
-    if (loop_watch(s->loop, &s->io, events) == E_OK)
+    if (loop_watch(s->loop, &s->io, edges(s) ? events | EPOLLRDHUP | EPOLLET : events) == E_OK)
         return E_OK;
     close(s->io.fd);
     s->io.fd = -1;
@@ -467,7 +493,7 @@ err stream_write(struct stream *s, struct str bytes)
 static size_t wait_to_send(struct stream *s, size_t sent)
 {
     s->is_drain_due = true;
-    if (buf_size(&s->out) == 0)
+    if (stream_pending(s) == 0)
         s->is_blocked = true;
     defer(s);
     return sent;

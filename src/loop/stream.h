@@ -27,6 +27,8 @@ struct stream_ops {
      * closed, E_IO a network error, E_NOMEM no memory for bytes that were not used; E_PROTO and E_TIMEOUT a TLS handshake that
      * failed or took too long (also E_PROTO: a record after it that is no good). */
     void (*on_close)(struct stream *s, err why);
+    /* Epoll tells of new bytes once and does not look whether they were read, which makes short exchanges cheaper. */
+    bool is_edge_triggered;
 };
 
 struct stream {
@@ -44,6 +46,7 @@ struct stream {
     bool is_offer_due : 1; /* resumed or adopted: what is in `in` is offered at the end of the turn */
     bool is_connecting : 1;
     bool is_drain_due : 1; /* stream_send() did not send all */
+    bool is_unread : 1;    /* there may be more to read than epoll will tell of */
     bool is_reset : 1;     /* in on_close with E_CLOSED: the peer did not end its output in order, some may be lost */
 };
 

@@ -91,7 +91,8 @@ static inline void on_close(struct stream *s, err why)
     mem_free(MEM_TEST, me);
 }
 
-static const struct stream_ops ops = {.on_data = on_data, .on_drain = on_drain, .on_connect = on_connect, .on_close = on_close};
+static const struct stream_ops ops = {
+    .on_data = on_data, .on_drain = on_drain, .on_connect = on_connect, .on_close = on_close, .is_edge_triggered = true};
 
 static inline struct owner *owner_new(void)
 {

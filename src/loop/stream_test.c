@@ -81,6 +81,59 @@ static void a_stream_of_single_bytes_comes_whole(void **state)
     assert_memory_equal(seen.used, big, 50);
 }
 
+static void more_than_one_read_takes_is_read_to_its_end(void **state)
+{
+    enum { BYTES = 3 * LOOP_SCRATCH_BYTES / 2 };
+    size_t sent = 0;
+
+    (void)state;
+    assert_int_equal(setsockopt(peer, SOL_SOCKET, SO_SNDBUF, &(int){2 * BYTES}, sizeof(int)), 0);
+    while (sent < BYTES) {
+        ssize_t n = write(peer, big + sent, BYTES - sent);
+
+        assert_true(n > 0);
+        sent += (size_t)n;
+    }
+    for (int i = 0; i < 4; i++)
+        turn();
+    assert_int_equal(ioctl(o->s.io.fd, FIONREAD, &(int){0}), 0);
+    assert_true(seen.offers >= 2);
+    hang_up();
+    turn_to_close();
+    assert_int_equal(seen.why, E_CLOSED);
+    o = NULL;
+}
+
+static void the_end_is_seen_when_it_comes_with_the_last_bytes(void **state)
+{
+    (void)state;
+    say("last");
+    hang_up();
+    turn_to_close();
+    assert_bytes(used, "last");
+    assert_int_equal(seen.why, E_CLOSED);
+    o = NULL;
+}
+
+static void resumes(struct task *t)
+{
+    (void)t;
+    stream_resume(&o->s);
+}
+
+/* What came in between was told once, and is not told again. */
+static void a_pause_that_ends_in_the_turn_in_which_bytes_come_loses_nothing(void **state)
+{
+    struct task task = {.run = resumes};
+
+    (void)state;
+    loop_defer(&l, &task);
+    stream_pause(&o->s);
+    say("hello");
+    turn();
+    assert_bytes(used, "hello");
+}
+
 static void a_paused_stream_reads_nothing_and_goes_on_where_it_was(void **state)
 {
     int unread;
@@ -442,6 +495,9 @@ int main(void)
         TEST(output_does_not_offer_the_unused_rest_again),
         TEST(bytes_are_offered_until_none_are_used),
         TEST(a_stream_of_single_bytes_comes_whole),
+        TEST(more_than_one_read_takes_is_read_to_its_end),
+        TEST(the_end_is_seen_when_it_comes_with_the_last_bytes),
+        TEST(a_pause_that_ends_in_the_turn_in_which_bytes_come_loses_nothing),
         TEST(a_paused_stream_reads_nothing_and_goes_on_where_it_was),
         TEST(pausing_and_resuming_at_once_changes_nothing),
         TEST(a_paused_stream_still_writes),
