@@ -27,6 +27,7 @@ struct registry_device {
     const struct registry_tenant *tenant;
     bool is_enabled;
     bool is_gateway;                          /* some device of the tenant names it in `via` */
+    bool may_provision;                       /* as a gateway it may have devices registered */
     bool has_gateways;                        /* it may be reached by a gateway */
     struct str mapper;                        /* its own or the tenant's; empty: none */
     const struct config_strings *via;         /* ids of the gateways that may act for it */

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "config/config.h"
 #include "loop/mailbox.h"
 #include "registry/document.h"
 #include "registry/registry_wait.h"
@@ -64,6 +65,24 @@ json_t *provision_device_document(bool is_gateway)
         append(authorities, json_string("auto-provisioning-enabled"));
     document_set(document, "enabled", json_true());
     document_set(document, "authorities", authorities);
+    return document;
+}
+
+static json_t *text_of(struct str text)
+{
+    return json_stringn(text.n ? text.p : "", text.n);
+}
+
+json_t *provision_document_behind(struct str gateway, const struct config_strings *groups)
+{
+    json_t *document = json_object(), *via = json_array(), *via_groups = json_array();
+
+    append(via, text_of(gateway));
+    for (size_t i = 0; i < groups->count; i++)
+        append(via_groups, text_of(groups->items[i]));
+    document_set(document, "enabled", json_true());
+    document_set(document, "via", via);
+    document_set(document, "viaGroups", via_groups);
     return document;
 }
 

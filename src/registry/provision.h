@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/str.h"
 
+struct config_strings;
 struct registry_wait;
 
 /* Owned by whoever does it, who frees it. */
@@ -30,6 +31,8 @@ void provision_free(struct provision *p);
  * thread must still run. */
 void provision_answer(struct provision *p, err result);
 
-/* The documents of a device that has come with a certificate: the device, its credentials. The caller owns them. */
+/* Documents of new devices: one that has come with a certificate; one behind a gateway that is a member of `groups`; the credentials of the first. The
+ * caller owns them. */
 json_t *provision_device_document(bool is_gateway);
+json_t *provision_document_behind(struct str gateway, const struct config_strings *groups);
 json_t *provision_certificate_credentials(struct str auth_id);

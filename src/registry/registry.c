@@ -4,8 +4,10 @@
 #include "base/siphash.h"
 #include "loop/tls_peer.h"
 #include "registry/certificate_login.h"
+#include "registry/provision.h"
 #include "registry/registry_private.h"
 #include "registry/registry_view.h"
+#include "registry/schema.h"
 #include "registry/token_login.h"
 #include "registry/usage.h"
 
@@ -399,6 +401,24 @@ enum registry_assertion registry_assert(struct registry *registry, struct str te
     }
     *out_registration = (struct registration){found.tenant, &found.device->device, gw.device ? &gw.device->device : NULL};
     return REGISTRY_ASSERTED;
+}
+
+bool registry_provision(struct registry *registry, struct str tenant, struct str device, struct str gateway,
+                        struct registry_wait *wait)
+{
+    struct registry_found found = registry_find_both(registry, tenant, device), gw;
+    struct document_fault fault;
+
+    if (!registry->view || !found.tenant || !found.tenant->is_enabled || found.device ||
+        schema_check_device_id(device, &fault) != E_OK)
+        return false;
+    gw = registry_find_both(registry, tenant, gateway);
+    if (!gw.device || !gw.device->device.is_enabled || !gw.device->device.may_provision)
+        return false;
+    return registry_view_catch_up(registry->view, wait) ||
+           registry_view_provision(
+               registry->view, wait,
+               provision_new(tenant, device, gateway, provision_document_behind(gateway, gw.device->device.member_of), NULL));
 }
 
 /* Whether the principal has what this registry says at present. */

@@ -105,6 +105,12 @@ size_t registry_find_psk(struct registry *registry, struct str listener_tenant, 
 MUST_USE enum registry_assertion registry_assert(struct registry *registry, struct str tenant, struct str device,
                                                  struct str gateway, struct registration *out_registration);
 
+/* Has `device` made if it is not there and `gateway` may have devices made, with the gateway in `via` and its groups in `viaGroups`. True: the mail of
+ * `wait`, which is the same for all questions about one device, comes; then ask again. False: it is there, or it will not be. Any thread, does not
+ * block. */
+bool registry_provision(struct registry *registry, struct str tenant, struct str device, struct str gateway,
+                        struct registry_wait *wait);
+
 /* What has become of a principal in a newer registry. */
 enum registry_standing {
     REGISTRY_STANDS,

@@ -439,6 +439,16 @@ static bool has_credentials(const json_t *state, int64_t now)
     return false;
 }
 
+static bool has_authority(const json_t *device, struct str name)
+{
+    const json_t *authorities = json_object_get(device, "authorities");
+
+    for (size_t i = 0; i < json_array_size(authorities); i++)
+        if (str_equal(document_text(json_array_get(authorities, i)), name))
+            return true;
+    return false;
+}
+
 static void fill_device(struct registry *entry, struct str id, const json_t *document)
 {
     struct device_entry *dev = arena_alloc(&entry->arena, MEM_REGISTRY, sizeof *dev);
@@ -454,6 +464,7 @@ static void fill_device(struct registry *entry, struct str id, const json_t *doc
         .member_of = copy_strings(entry, json_object_get(document, "memberOf")),
         .defaults = copy_properties(entry, json_object_get(document, "defaults")),
     };
+    dev->device.may_provision = has_authority(document, STR("auto-provisioning-enabled"));
     dev->device.is_gateway = dev->device.member_of->count > 0;
     dev->device.has_gateways = dev->device.via->count > 0 || dev->device.via_groups->count > 0;
     map_add(&entry->devices_by_id, MEM_REGISTRY, 0, dev);

@@ -6,6 +6,7 @@
 
 #include "loop/loop.h"
 #include "registry/hash_pool.h"
+#include "registry/provision.h"
 #include "registry/registry_key.h"
 #include "registry/registry_wait.h"
 #include "registry/secret_hash.h"
@@ -323,6 +324,64 @@ static void gateways_speak_by_name_and_by_group(void **state)
     assert_string_equal(found.tenant->defaults->items[0].value.p, "config"); /* the tenant is still the configuration's */
 }
 
+static struct {
+    err result;
+    unsigned n;
+} made;
+
+static void make(void *context, struct provision *p)
+{
+    char *json = json_dumps(p->document, JSON_COMPACT);
+
+    (void)context;
+    made.n++;
+    assert_string_equal(json, "{\"enabled\":true,\"via\":[\"g1\"],\"viaGroups\":[\"hall\"]}");
+    assert_null(p->credentials);
+    assert_true(str_equal(p->gateway, STR("g1")));
+    if (made.result == E_OK)
+        put(registry_key_device(p->tenant, p->device), "", json);
+    free(json);
+    provision_answer(p, made.result);
+    provision_free(p);
+}
+
+static void a_gateway_with_the_authority_has_devices_made(void **state)
+{
+#define MAY "\"authorities\":[\"auto-provisioning-enabled\"]"
+    static const struct {
+        const char *gateway, *device;
+        err result;
+        unsigned n_made;
+        enum registry_assertion want; /* afterwards */
+    } rows[] = {
+        {"{\"memberOf\":[\"hall\"]}", "new", E_OK, 0, REGISTRY_NO_DEVICE},
+        {"{\"memberOf\":[\"hall\"],\"enabled\":false," MAY "}", "new", E_OK, 0, REGISTRY_NO_DEVICE},
+        {"{\"memberOf\":[\"hall\"]," MAY "}", "d2", E_OK, 0, REGISTRY_NO_DEVICE}, /* is disabled */
+        {"{\"memberOf\":[\"hall\"]," MAY "}", "d1", E_OK, 0, REGISTRY_ASSERTED},
+        {"{\"memberOf\":[\"hall\"]," MAY "}", "no/id", E_OK, 0, REGISTRY_NO_DEVICE},
+        {"{\"memberOf\":[\"hall\"]," MAY "}", "new", E_DENIED, 1, REGISTRY_NO_DEVICE},
+        {"{\"memberOf\":[\"hall\"]," MAY "}", "new", E_OK, 1, REGISTRY_ASSERTED},
+    };
+
+    (void)state;
+    registry_view_use_provisioner(t.view, make, NULL);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct registry_wait wait = {.mail = {.on_mail = on_answer}, .home = &t.loop.mailbox};
+        struct registration found;
+
+        made.n = 0;
+        made.result = rows[i].result;
+        put(registry_key_device(STR("t1"), STR("g1")), "", rows[i].gateway);
+        for (unsigned before = t.n_answers;
+             registry_provision(t.registry, STR("t1"), str_from(rows[i].device), STR("g1"), &wait); before = t.n_answers)
+            while (t.n_answers == before)
+                loop_turn(&t.loop, 10);
+        if (made.n != rows[i].n_made ||
+            registry_assert(t.registry, STR("t1"), str_from(rows[i].device), STR("g1"), &found) != rows[i].want)
+            fail_msg("row %zu: %u made", i, made.n);
+    }
+}
+
 static void what_is_managed_goes_before_the_configuration(void **state)
 {
     struct registration found;
@@ -486,6 +545,7 @@ int main(void)
         TEST(nobody_reads_on_once_he_has_his_answer),
         TEST(more_devices_than_are_remembered_are_found),
         TEST(another_configuration_takes_the_place_of_the_one_before),
+        TEST(a_gateway_with_the_authority_has_devices_made),
     };
 
     return cmocka_run_group_tests_name("registry_view", tests, prepare, NULL);

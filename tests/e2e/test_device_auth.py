@@ -322,3 +322,34 @@ def test_credentials_that_hold_no_more_are_not_made_anew(api, party, sensors, co
     api.must(204, "PUT", "/credentials/t1/sensor", [named("sensor")[0] | {"enabled": False}])
     assert connect(pair=party.sensor).code == 0x86
     assert api.must(200, "GET", "/devices/t1").json()["total"] == 2
+
+
+def test_acceptance_30_a_gateway_registers_devices(server, api, party, connect, send):
+    credentials = [{"type": "rpk", "auth-id": "ga", "secrets": [{"algorithm": "EC", "key": party.ec.public}]}]
+    api.must(201, "POST", "/devices/t1/g1", {"memberOf": ["hall"], "authorities": ["auto-provisioning-enabled"]})
+    api.must(204, "PUT", "/credentials/t1/g1", credentials)
+    api.must(201, "POST", "/devices/t1/off", {"enabled": False, "via": ["g1"]})
+    gateway = connect(party.ec.token(**names("t1", "ga")))
+    assert gateway.code == 0
+    for topic in ("t//new1", "t//new1", "e//new2"):
+        gateway.client.publish(topic, b"{}", 1)
+        gateway.wait("publish")
+    device = api.must(200, "GET", "/devices/t1/new1").json()
+    assert (device["via"], device["viaGroups"], device["status"]["auto-provisioned"]) == (["g1"], ["hall"], True)
+    assert [r.key for r in read_all(server.kafka, "hono.telemetry.t1")] == [b"new1", b"new1"]
+    until(lambda: len(provisioning(server, "t1")) >= 2, "two provisioning events")
+    events = provisioning(server, "t1")
+    assert [(key, headers["gateway_id"]) for key, headers in sorted(events, key=str)] == [("new1", "g1"), ("new2", "g1")]
+    assert send(party.ec.token(**names("t1", "ga")), "/telemetry//new3", "PUT").status_code == 202
+    assert send(party.ec.token(**names("t1", "ga")), "/telemetry/t2/new4", "PUT").status_code == 403
+    assert api.must(200, "GET", "/devices/t1/new3").json()["via"] == ["g1"]
+    gateway.client.publish("t//off", b"{}", 1)
+    gateway.wait("disconnect")
+    assert api.must(200, "GET", "/devices/t1").json()["total"] == 5
+
+
+def test_a_gateway_without_the_authority_registers_nobody(api, party, device, connect):
+    gateway = connect(party.ec.token(**names("t1", "a1")))
+    gateway.client.publish("t//new1", b"{}", 1)
+    gateway.wait("disconnect")
+    api.must(404, "GET", "/devices/t1/new1")

@@ -482,6 +482,19 @@ struct login {
     struct http_exchange *x;
 };
 
+/* Whether the request is about a device that its gateway has registered by it, which takes its time. */
+static bool is_provisioning(struct login *login, const struct principal *who)
+{
+    struct http_intake in;
+    const char *text;
+
+    if (!who->device || !who->device->may_provision || http_intake_read(&login->x->request, &in, &text) != 0 ||
+        in.device.n == 0 || (in.tenant.n && !str_equal(in.tenant, who->tenant->id)))
+        return false;
+    return registry_provision(login->listener->edge->generation->registry, who->tenant->id, in.device, who->device->id,
+                              &login->wait);
+}
+
 /* Takes `login`. */
 static void serve(struct login *login)
 {
@@ -493,6 +506,10 @@ static void serve(struct login *login)
 
     if (status == HTTP_LOGIN_PENDING)
         return; /* on_login() */
+    if (status == 0 && is_provisioning(login, &who)) {
+        principal_release(&who);
+        return; /* likewise */
+    }
     mem_free(MEM_ADAPTER, login);
     if (status) {
         http_answer_refuse(x, http_config(edge), status, text);

@@ -4,6 +4,7 @@
 #include "adapter/ledger.h"
 #include "adapter/mqtt/mqtt_errors.h"
 #include "adapter/mqtt/mqtt_pending.h"
+#include "adapter/mqtt/mqtt_provision.h"
 #include "adapter/mqtt/mqtt_publish_in.h"
 #include "core/message.h"
 #include "loop/loop.h"
@@ -232,6 +233,8 @@ enum handle mqtt_device_publish(struct mqtt_conn *c, const struct mqtt_publish *
     p.retain = publish->retain;
     p.is_malformed = mqtt_publish_in_has_bad_format(publish);
     p.mapped = NULL;
+    if (fault == DEVICE_FAULT_NONE && mqtt_provision_ask(c, topic->tenant, topic->device) == HANDLE_WAIT)
+        return HANDLE_WAIT;
     take_properties(&p, &publish->properties);
     if (topic->endpoint == DEVICE_ENDPOINT_COMMAND)
         return publish_response(c, &p, fault, publish->packet_id);

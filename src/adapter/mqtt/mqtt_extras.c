@@ -5,6 +5,7 @@
 #include "adapter/mqtt/mqtt_commands.h"
 #include "adapter/mqtt/mqtt_errors.h"
 #include "adapter/mqtt/mqtt_mapper.h"
+#include "adapter/mqtt/mqtt_provision.h"
 #include "base/check.h"
 #include "base/mem.h"
 
@@ -25,6 +26,7 @@ void mqtt_extras_free(struct mqtt_conn *c)
     mqtt_aliases_out_free(c->extras->aliases_out);
     mqtt_errors_free(c->extras->errors);
     mqtt_mapper_forget(c);
+    mqtt_provision_cancel(c);
     wheel_stop(&c->extras->expiry.timer);
     mem_free(MEM_ADAPTER, c->extras);
     c->extras = NULL;
