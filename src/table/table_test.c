@@ -172,6 +172,10 @@ static void test_a_reader_stays_at_its_moment(void **state)
     table_reader_renew(&r);
     assert_true(table_reader_get(&r, STR("a"), STR("a/1"), &item));
     assert_true(str_equal(item.value, STR("longer")));
+    table_reader_rest(&r);
+    assert_false(table_reader_get(&r, STR("a"), STR("a/1"), &item));
+    table_reader_renew(&r);
+    assert_true(table_reader_get(&r, STR("a"), STR("a/1"), &item));
     table_reader_close(&r);
 }
 
