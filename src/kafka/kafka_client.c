@@ -274,7 +274,7 @@ err kafka_client_send(struct kafka_client *client, struct str topic, const struc
     rkt = full_name(client, topic, name) ? kafka_conf_open_topic(client->producer, name, limit_ms) : NULL;
     if (rkt)
         code = rd_kafka_producev(client->producer, RD_KAFKA_V_RKT(rkt), RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
-                                 RD_KAFKA_V_KEY(record->key.p, record->key.n),
+                                 RD_KAFKA_V_KEY((void *)(uintptr_t)record->key.p, record->key.n),
                                  RD_KAFKA_V_VALUE((void *)(uintptr_t)record->value.p, record->value.n),
                                  RD_KAFKA_V_HEADERS(headers), RD_KAFKA_V_OPAQUE(&report), RD_KAFKA_V_END);
     if (!rkt || code != RD_KAFKA_RESP_ERR_NO_ERROR)

@@ -234,7 +234,7 @@ enum device_token_result device_token_read(struct str text, struct str tenant, s
 
 void device_token_names_of_client(struct str client_id, struct str *out_tenant, struct str *out_auth_id)
 {
-    const char *last = client_id.n ? memrchr(client_id.p, '/', client_id.n) : NULL;
+    const char *last = client_id.p ? memrchr(client_id.p, '/', client_id.n) : NULL;
     const char *middle = last ? memrchr(client_id.p, '/', (size_t)(last - client_id.p)) : NULL;
     const char *first = middle ? memrchr(client_id.p, '/', (size_t)(middle - client_id.p)) : NULL;
     const char *tenant = first ? first + 1 : client_id.p;
