@@ -60,7 +60,7 @@ format: ## rewrite every C file with clang-format
 	@tools/check-style --fix
 
 lint: ## format, layers, names, sizes, headers, spelling; LINT=full adds clang-tidy and cppcheck
-	@tools/check-style $(if $(LINT),--full)
+	@tools/check-style $(if $(filter full,$(LINT)),--full)
 
 install: all ## install build/millrace below PREFIX (/usr/local); DESTDIR is honoured
 	@$(MESON) install -C $(BUILD) --no-rebuild
