@@ -111,9 +111,10 @@ static err abort_transaction(struct kafka_table_owner *o)
 
 static err produce(struct kafka_table_owner *o, const char *topic, struct str key, struct str value)
 {
-    rd_kafka_resp_err_t code = rd_kafka_producev(
-        o->rk, RD_KAFKA_V_TOPIC(topic), RD_KAFKA_V_PARTITION(o->partition->number), RD_KAFKA_V_KEY(key.p, key.n),
-        RD_KAFKA_V_VALUE((void *)(uintptr_t)value.p, value.n), RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_END);
+    rd_kafka_resp_err_t code = rd_kafka_producev(o->rk, RD_KAFKA_V_TOPIC(topic), RD_KAFKA_V_PARTITION(o->partition->number),
+                                                 RD_KAFKA_V_KEY((void *)(uintptr_t)key.p, key.n),
+                                                 RD_KAFKA_V_VALUE((void *)(uintptr_t)value.p, value.n),
+                                                 RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_END);
 
     if (!code)
         return E_OK;

@@ -24,38 +24,61 @@ enum {
 #define SWITCH(which, member)     .kind = CLI_FLAG_SWITCH, .commands = (which), .offset = offsetof(struct cli, member)
 
 const struct cli_command_row cli_command_table[CLI_COMMANDS] = {
-    [CLI_SERVE] = {"serve", "serve devices until SIGTERM or SIGINT", "millrace serve (-c FILE | --dev) [FLAGS]", NULL,
-                   "Runs what the configuration says: devices connect, their messages are written to Kafka, and each is\n"
-                   "acknowledged when Kafka has it. SIGTERM stops in order: nothing that was acknowledged is lost.\n"},
+    [CLI_SERVE] = {.name = "serve",
+                   .summary = "serve devices until SIGTERM or SIGINT",
+                   .usage = "millrace serve (-c FILE | --dev) [FLAGS]",
+                   .description =
+                       "Runs what the configuration says: devices connect, their messages are written to Kafka, and each is\n"
+                       "acknowledged when Kafka has it. SIGTERM stops in order: nothing that was acknowledged is lost.\n"},
     [CLI_CHECK] =
-        {"check", "say whether a configuration is good", "millrace check (-c FILE | --dev) [FLAGS]", NULL,
-         "Prints OK and exits 0, or prints every error as FILE:LINE: MESSAGE to stderr and exits 1. Opens no port and\n"
-         "asks no server.\n"},
-    [CLI_EXPLAIN] = {"explain", "say where a publish would go",
-                     "millrace explain publish (-c FILE | --dev) --client ID --topic TOPIC [FLAGS]", "publish",
-                     "Says which Kafka topics, keys, partitions and headers a publish would get and when it would be\n"
-                     "acknowledged, or why it would be refused. Exits 0 when it would be taken, 1 when not. Sends nothing.\n"},
+        {.name = "check",
+         .summary = "say whether a configuration is good",
+         .usage = "millrace check (-c FILE | --dev) [FLAGS]",
+         .description =
+             "Prints OK and exits 0, or prints every error as FILE:LINE: MESSAGE to stderr and exits 1. Opens no port and\n"
+             "asks no server.\n"},
+    [CLI_EXPLAIN] =
+        {.name = "explain",
+         .summary = "say where a publish would go",
+         .usage = "millrace explain publish (-c FILE | --dev) --client ID --topic TOPIC [FLAGS]",
+         .object = "publish",
+         .description =
+             "Says which Kafka topics, keys, partitions and headers a publish would get and when it would be\n"
+             "acknowledged, or why it would be refused. Exits 0 when it would be taken, 1 when not. Sends nothing.\n"},
     [CLI_FANOUT] =
-        {"fanout", "be the fan-out sidecar: one CloudEvent in, every subscriber out", "millrace fanout [FLAGS]", NULL,
-         "Takes CloudEvents over HTTP and answers each when every subscriber of its channel has it. The channels are\n"
-         "in a folder, which is watched, in Knative's form or in ours (FANOUT.md). Needs no Kafka. SIGTERM stops in\n"
-         "order: what was answered with 202 has reached every subscriber.\n"},
+        {.name = "fanout",
+         .summary = "be the fan-out sidecar: one CloudEvent in, every subscriber out",
+         .usage = "millrace fanout [FLAGS]",
+         .description =
+             "Takes CloudEvents over HTTP and answers each when every subscriber of its channel has it. The channels are\n"
+             "in a folder, which is watched, in Knative's form or in ours (FANOUT.md). Needs no Kafka. SIGTERM stops in\n"
+             "order: what was answered with 202 has reached every subscriber.\n"},
     [CLI_FANOUT_WRITE] =
-        {"fanout", "replace the channels of a fan-out, if they are good",
-         "millrace fanout write-config [--config-dir DIR] [--from FILE]", "write-config",
-         "Reads channels from a file or stdin. When they are good, they take the place of those in the folder at\n"
-         "once: as multiChannelFanoutConfig when they are in Knative's form, else as channels.yaml. When not, prints\n"
-         "every error as FILE:LINE: MESSAGE to stderr, changes nothing and exits 1.\n"},
+        {.name = "fanout",
+         .summary = "replace the channels of a fan-out, if they are good",
+         .usage = "millrace fanout write-config [--config-dir DIR] [--from FILE]",
+         .object = "write-config",
+         .description =
+             "Reads channels from a file or stdin. When they are good, they take the place of those in the folder at\n"
+             "once: as multiChannelFanoutConfig when they are in Knative's form, else as channels.yaml. When not, prints\n"
+             "every error as FILE:LINE: MESSAGE to stderr, changes nothing and exits 1.\n"},
     [CLI_COMMAND_SEND] =
-        {"command", "send a command to a device", "millrace command send (-c FILE | --dev | --kafka BOOTSTRAP) [FLAGS]", "send",
-         "Writes a command to hono.command.TENANT as an application does. With --response or --ack waits for what comes of\n"
-         "it and prints that. Exits 0 when all is well, 1 when the device said otherwise or was not reached, 2 when Kafka\n"
-         "could not be used.\n"},
+        {.name = "command",
+         .summary = "send a command to a device",
+         .usage = "millrace command send (-c FILE | --dev | --kafka BOOTSTRAP) [FLAGS]",
+         .object = "send",
+         .description =
+             "Writes a command to hono.command.TENANT as an application does. With --response or --ack waits for what comes "
+             "of\n"
+             "it and prints that. Exits 0 when all is well, 1 when the device said otherwise or was not reached, 2 when Kafka\n"
+             "could not be used.\n"},
     [CLI_EVENTS] =
-        {"events", "follow what the devices of a tenant send",
-         "millrace events (-c FILE | --dev | --kafka BOOTSTRAP) --tenant ID [FLAGS]", NULL,
-         "Prints the records of hono.telemetry.TENANT, hono.event.TENANT and hono.command_response.TENANT as they come,\n"
-         "until it is interrupted.\n"},
+        {.name = "events",
+         .summary = "follow what the devices of a tenant send",
+         .usage = "millrace events (-c FILE | --dev | --kafka BOOTSTRAP) --tenant ID [FLAGS]",
+         .description =
+             "Prints the records of hono.telemetry.TENANT, hono.event.TENANT and hono.command_response.TENANT as they come,\n"
+             "until it is interrupted.\n"},
     [CLI_TENANT] =
         {.name = "tenant",
          .summary = "manage tenants",
