@@ -103,14 +103,6 @@ void manage_call_respond_lines(struct manage_call *c, struct str body, struct st
 
 /* --- parameters --- */
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* Decodes percent signs, and `+` in a query, to UTF-8 without NUL. */
 static bool decode(struct str raw, bool is_query, char *to, size_t size, size_t *out_n)
 {
@@ -120,7 +112,7 @@ static bool decode(struct str raw, bool is_query, char *to, size_t size, size_t 
         char c = raw.p[i];
 
         if (c == '%') {
-            int high = raw.n - i > 2 ? hex_value(raw.p[i + 1]) : -1, low = raw.n - i > 2 ? hex_value(raw.p[i + 2]) : -1;
+            int high = raw.n - i > 2 ? str_hex_digit(raw.p[i + 1]) : -1, low = raw.n - i > 2 ? str_hex_digit(raw.p[i + 2]) : -1;
 
             if (high < 0 || low < 0)
                 return false;

@@ -25,14 +25,6 @@ static bool take(struct jsonr *r, char c)
 
 /* --- strings --- */
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* Four digits at `p`, or -1. */
 static int32_t read_hex(const char *p, const char *end)
 {
@@ -41,7 +33,7 @@ static int32_t read_hex(const char *p, const char *end)
     if (end - p < 4)
         return -1;
     for (int i = 0; i < 4; i++) {
-        int digit = hex_value(p[i]);
+        int digit = str_hex_digit(p[i]);
 
         if (digit < 0)
             return -1;

@@ -5,6 +5,23 @@ static char lower(char c)
     return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
 }
 
+struct str str_trim(struct str s)
+{
+    while (s.n && (s.p[0] == ' ' || s.p[0] == '\t'))
+        s = str_from_offset(s, 1);
+    while (s.n && (s.p[s.n - 1] == ' ' || s.p[s.n - 1] == '\t'))
+        s.n--;
+    return s;
+}
+
+int str_hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c = lower(c);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
 bool str_equal_nocase(struct str a, struct str b)
 {
     if (a.n != b.n)

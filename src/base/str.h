@@ -61,6 +61,12 @@ static inline struct str str_take(struct str *rest, char separator, bool *found)
     return head;
 }
 
+/* Without the spaces and tabs at both ends, the optional white space of HTTP (RFC 9110 section 5.6.3). */
+struct str str_trim(struct str s);
+
+/* The value of a hexadecimal digit, capital or not; -1 for anything else. */
+int str_hex_digit(char c);
+
 /* Equal without regard to the case of ASCII letters, as in HTTP header names. */
 bool str_equal_nocase(struct str a, struct str b);
 

@@ -142,6 +142,27 @@ static void every_small_number_is_refused_exactly_above_the_bound(void **state)
     }
 }
 
+static void trimming_takes_spaces_and_tabs_from_both_ends(void **state)
+{
+    (void)state;
+    assert_true(str_equal(str_trim(STR(" \t a b\t ")), STR("a b")));
+    assert_true(str_equal(str_trim(STR("a\n")), STR("a\n")));
+    assert_int_equal(str_trim(STR(" \t ")).n, 0);
+    assert_int_equal(str_trim((struct str){0}).n, 0);
+}
+
+static void of_all_bytes_only_hexadecimal_digits_have_a_value(void **state)
+{
+    static const char digits[] = "0123456789abcdef0123456789ABCDEF";
+
+    (void)state;
+    for (int byte = 0; byte < 256; byte++) {
+        const char *at = byte ? strchr(digits, byte) : NULL;
+
+        assert_int_equal(str_hex_digit((char)byte), at ? (at - digits) % 16 : -1);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -151,6 +172,8 @@ int main(void)
         cmocka_unit_test(taking_splits_at_the_first_separator),
         cmocka_unit_test(a_number_is_decimal_whole_and_bounded),
         cmocka_unit_test(every_small_number_is_refused_exactly_above_the_bound),
+        cmocka_unit_test(trimming_takes_spaces_and_tabs_from_both_ends),
+        cmocka_unit_test(of_all_bytes_only_hexadecimal_digits_have_a_value),
     };
 
     return cmocka_run_group_tests_name("str", tests, NULL, NULL);

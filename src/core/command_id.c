@@ -70,15 +70,6 @@ size_t command_id_write(struct str correlation_id, char to[COMMAND_ID_BYTES])
     return PREFIX_BYTES + correlation_id.n;
 }
 
-/* Capital letters too: whoever wrote it, the number is clear. */
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 bool command_id_read(struct str request_id, struct str *out_correlation_id)
 {
     int flags, high, low;
@@ -87,8 +78,9 @@ bool command_id_read(struct str request_id, struct str *out_correlation_id)
     if (request_id.n <= PREFIX_BYTES)
         return false;
     flags = request_id.p[0] - '0';
-    high = hex_value(request_id.p[1]);
-    low = hex_value(request_id.p[2]);
+    /* Capital letters too: whoever wrote it, the number is clear. */
+    high = str_hex_digit(request_id.p[1]);
+    low = str_hex_digit(request_id.p[2]);
     if (flags < 0 || flags > FLAGS_ALL || (flags & FLAGS_MESSAGING) != FLAGS_KAFKA || high < 0 || low < 0 || high + low == 0)
         return false;
     if (!take_units(str_from_offset(request_id, PREFIX_BYTES), (unsigned)(high << 4 | low), &n))

@@ -70,18 +70,6 @@ static const struct {
     {STR_INIT("tracestate"), set_tracestate},
 };
 
-/* The value of a hexadecimal digit, -1 for anything else. */
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
 /* Checking the whole bag at once is enough, since neither `&` nor `=` is a digit. */
 static bool is_encoding_valid(struct str raw)
 {
@@ -89,7 +77,7 @@ static bool is_encoding_valid(struct str raw)
 
     while (raw.n > 0 && (mark = memchr(raw.p, '%', raw.n)) != NULL) {
         raw = str_from_offset(raw, (size_t)(mark - raw.p));
-        if (raw.n < 3 || hex_digit(raw.p[1]) < 0 || hex_digit(raw.p[2]) < 0)
+        if (raw.n < 3 || str_hex_digit(raw.p[1]) < 0 || str_hex_digit(raw.p[2]) < 0)
             return false;
         raw = str_from_offset(raw, 3);
     }
@@ -111,7 +99,7 @@ static bool decode(struct str text, struct scratch *s, struct str *out_text)
         if (n == s->left)
             return false;
         if (c == '%') {
-            c = (char)(hex_digit(text.p[i + 1]) << 4 | hex_digit(text.p[i + 2]));
+            c = (char)(str_hex_digit(text.p[i + 1]) << 4 | str_hex_digit(text.p[i + 2]));
             i += 2;
         } else if (c == '+') {
             c = ' ';

@@ -32,15 +32,6 @@ uint16_t fanout_route_find(const struct fanout_snapshot *snapshot, const struct 
     return *out_channel ? 0 : 404;
 }
 
-static struct str trim(struct str s)
-{
-    while (s.n && (s.p[0] == ' ' || s.p[0] == '\t'))
-        s = str_from_offset(s, 1);
-    while (s.n && (s.p[s.n - 1] == ' ' || s.p[s.n - 1] == '\t'))
-        s.n--;
-    return s;
-}
-
 /* The seconds of one header's `wait`. False: it has none. */
 static bool find_wait(struct str value, uint64_t *out_s)
 {
@@ -50,9 +41,9 @@ static bool find_wait(struct str value, uint64_t *out_s)
         struct str rest = str_take(&value, ',', &has_more), name;
         bool has_value;
 
-        name = trim(str_take(&rest, '=', &has_value));
+        name = str_trim(str_take(&rest, '=', &has_value));
         if (has_value && str_equal_nocase(name, STR("wait")))
-            return str_to_u64(trim(rest), MAX_WAIT_S, out_s);
+            return str_to_u64(str_trim(rest), MAX_WAIT_S, out_s);
     }
     return false;
 }

@@ -182,30 +182,13 @@ bool http2_fields_read_response(struct http2_fields *f, struct http1_response_he
 
 /* ---- fields going out ---- */
 
-static struct str trim(struct str s)
-{
-    while (s.n && (s.p[0] == ' ' || s.p[0] == '\t'))
-        s = str_from_offset(s, 1);
-    while (s.n && (s.p[s.n - 1] == ' ' || s.p[s.n - 1] == '\t'))
-        s.n--;
-    return s;
-}
-
-static bool is_token(struct str s)
-{
-    for (size_t i = 0; i < s.n; i++)
-        if (!http1_rules_is_token_char((unsigned char)s.p[i]))
-            return false;
-    return s.n > 0;
-}
-
 void http2_fields_put(struct http2_fields_out *out, struct str name, struct str value)
 {
     bool is_pseudo = name.n > 1 && name.p[0] == ':';
     nghttp2_nv nv;
 
-    value = trim(value);
-    if (out->n == HTTP2_FIELDS_OUT_MAX || !is_token(is_pseudo ? str_from_offset(name, 1) : name) ||
+    value = str_trim(value);
+    if (out->n == HTTP2_FIELDS_OUT_MAX || !http1_rules_is_token(is_pseudo ? str_from_offset(name, 1) : name) ||
         !nghttp2_check_header_value((const uint8_t *)value.p, value.n)) {
         out->is_bad = true;
         return;

@@ -26,15 +26,6 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-static int hex_value(char c)
-{
-    if (is_digit(c))
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 static void skip_spaces(struct str *s)
 {
     while (s->n && s->p[0] == ' ')
@@ -83,8 +74,8 @@ static err take_escape(struct str *s, char *out)
         *s = str_from_offset(*s, 1);
         return E_OK;
     }
-    high = hex_value(s->p[0]);
-    low = s->n > 1 ? hex_value(s->p[1]) : -1;
+    high = str_hex_digit(s->p[0]);
+    low = s->n > 1 ? str_hex_digit(s->p[1]) : -1;
     if (high < 0 || low < 0)
         return E_INVAL;
     *out = (char)(high << 4 | low);
@@ -97,10 +88,10 @@ static err take_hex_value(struct str *s, struct attribute *a)
     a->is_hex = true;
     a->value[a->value_n++] = '#';
     *s = str_from_offset(*s, 1);
-    for (; s->n && hex_value(s->p[0]) >= 0; *s = str_from_offset(*s, 1)) {
+    for (; s->n && str_hex_digit(s->p[0]) >= 0; *s = str_from_offset(*s, 1)) {
         if (a->value_n == DN_BYTES)
             return E_LIMIT;
-        a->value[a->value_n++] = "0123456789abcdef"[hex_value(s->p[0])];
+        a->value[a->value_n++] = "0123456789abcdef"[str_hex_digit(s->p[0])];
     }
     return a->value_n > 1 && a->value_n % 2 == 1 ? E_OK : E_INVAL;
 }

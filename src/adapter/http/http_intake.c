@@ -20,14 +20,6 @@ static const struct {
     [FIELD_STATUS] = {STR_INIT("hono-cmd-status"), true, "hono-cmd-status is given twice"},
 };
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* Percent-decodes; a view of `raw` when there is nothing to do. False: broken, too long, or no plain UTF-8. */
 static bool decode(struct http_intake *in, struct str raw, bool is_query, struct str *out)
 {
@@ -46,7 +38,7 @@ static bool decode(struct http_intake *in, struct str raw, bool is_query, struct
             to[n++] = is_query && raw.p[i] == '+' ? ' ' : raw.p[i];
             continue;
         }
-        if (raw.n - i < 3 || (high = hex_value(raw.p[i + 1])) < 0 || (low = hex_value(raw.p[i + 2])) < 0)
+        if (raw.n - i < 3 || (high = str_hex_digit(raw.p[i + 1])) < 0 || (low = str_hex_digit(raw.p[i + 2])) < 0)
             return false;
         to[n++] = (char)(high * 16 + low);
         i += 2;

@@ -70,22 +70,14 @@ static bool unquote(struct str value, char *to, size_t *out_n)
     return true;
 }
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* One round, in place. A `%` without two digits was not encoded, and stays. */
 static size_t percent_decode(char *text, size_t n)
 {
     size_t to = 0;
 
     for (size_t i = 0; i < n; i++) {
-        int high = text[i] == '%' && n - i > 2 ? hex_value(text[i + 1]) : -1;
-        int low = high >= 0 ? hex_value(text[i + 2]) : -1;
+        int high = text[i] == '%' && n - i > 2 ? str_hex_digit(text[i + 1]) : -1;
+        int low = high >= 0 ? str_hex_digit(text[i + 2]) : -1;
 
         if (low >= 0) {
             text[to++] = (char)(high << 4 | low);

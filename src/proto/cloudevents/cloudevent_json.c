@@ -16,15 +16,6 @@ static bool is_json_text(struct str text)
     return utf8_is_valid(text) && jsonr_take_value(&r, &value) && r.p == r.end;
 }
 
-static struct str trim(struct str s)
-{
-    while (s.n && (s.p[0] == ' ' || s.p[0] == '\t'))
-        s = str_from_offset(s, 1);
-    while (s.n && (s.p[s.n - 1] == ' ' || s.p[s.n - 1] == '\t'))
-        s.n--;
-    return s;
-}
-
 static bool starts_with_nocase(struct str s, struct str prefix)
 {
     return s.n >= prefix.n && str_equal_nocase((struct str){s.p, prefix.n}, prefix);
@@ -34,7 +25,7 @@ static bool starts_with_nocase(struct str s, struct str prefix)
 static bool is_text_type(struct str type)
 {
     bool has_parameters;
-    struct str media_type = trim(str_take(&type, ';', &has_parameters)), parameters = trim(type);
+    struct str media_type = str_trim(str_take(&type, ';', &has_parameters)), parameters = str_trim(type);
 
     if (parameters.n && !str_equal_nocase(parameters, STR("charset=utf-8")) &&
         !str_equal_nocase(parameters, STR("charset=\"utf-8\"")))

@@ -10,7 +10,7 @@ bool http1_rules_is_token_char(unsigned char c)
     return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || (c && strchr(others, c));
 }
 
-static bool is_token(struct str s)
+bool http1_rules_is_token(struct str s)
 {
     for (size_t i = 0; i < s.n; i++)
         if (!http1_rules_is_token_char((unsigned char)s.p[i]))
@@ -39,7 +39,7 @@ enum http1_refusal http1_rules_split_line(struct str line, struct http_request *
 
     r->method_name = str_take(&version, ' ', &has_target);
     r->target = str_take(&version, ' ', &has_version);
-    if (!has_target || !has_version || !is_token(r->method_name) || r->target.n == 0)
+    if (!has_target || !has_version || !http1_rules_is_token(r->method_name) || r->target.n == 0)
         return HTTP1_REFUSED_SYNTAX;
     if (str_equal(version, STR("HTTP/1.1")) || str_equal(version, STR("HTTP/1.0")))
         r->minor_version = (uint8_t)(version.p[version.n - 1] - '0');

@@ -12,6 +12,9 @@
 /* RFC 9110 section 5.6.2 */
 bool http1_rules_is_token_char(unsigned char c);
 
+/* Whether `s` is a token (RFC 9110 section 5.6.2): not empty, and such characters only. */
+bool http1_rules_is_token(struct str s);
+
 /* Whether it may stand in a Host header (RFC 3986 section 3.2.2 with a port): nothing that a URL parser would split at. */
 bool http1_rules_is_authority(struct str s);
 
