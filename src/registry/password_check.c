@@ -2,23 +2,20 @@
 
 #include <pthread.h>
 #include <string.h>
-#include <sys/random.h>
-
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 
 #include "base/base64.h"
 #include "base/check.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/moment.h"
 #include "loop/loop.h"
 #include "registry/credentials_document.h"
 #include "registry/hash_pool.h"
+#include "registry/keyed_digest.h"
 #include "registry/registry_wait.h"
 #include "registry/secret_hash.h"
 
 enum {
-    KEY_BYTES = 32,
     RIGHT_MS = 60 * 1000, /* how long a password that was right need not be hashed again */
     WRONG_MS = 2 * 1000,
     MAX_REMEMBERED = 65536,
@@ -40,12 +37,14 @@ struct run {
     char *password;
     size_t password_n;
     char hashes[MAX_SECRETS][SECRET_HASH_BCRYPT_BYTES];
+    int64_t ends_ms[MAX_SECRETS]; /* when each of them holds no more, by the wall clock */
     size_t n_hashes;
+    int64_t end_ms; /* of the one that fits */
 };
 
 struct password_check {
     struct hash_pool *pool;
-    unsigned char key[KEY_BYTES];
+    struct keyed_digest digest;
     pthread_mutex_t lock;
     struct map runs;
 };
@@ -56,7 +55,7 @@ struct password_check *password_check_new(struct hash_pool *pool)
 
     checks->pool = pool;
     pthread_mutex_init(&checks->lock, NULL);
-    ASSERT(getrandom(checks->key, sizeof checks->key, 0) == (ssize_t)sizeof checks->key);
+    keyed_digest_init(&checks->digest);
     return checks;
 }
 
@@ -79,7 +78,7 @@ void password_check_free(struct password_check *checks)
         free_run(run);
     map_free(&checks->runs, MEM_REGISTRY);
     pthread_mutex_destroy(&checks->lock);
-    explicit_bzero(checks->key, sizeof checks->key);
+    keyed_digest_wipe(&checks->digest);
     mem_free(MEM_REGISTRY, checks);
 }
 
@@ -90,8 +89,10 @@ static void compute(struct hash_job *job)
     struct run *run = CONTAINER_OF(job, struct run, job);
     struct str password = {run->password, run->password_n};
 
-    for (size_t i = 0; i < run->n_hashes && !run->is_right; i++)
+    for (size_t i = 0; i < run->n_hashes && !run->is_right; i++) {
         run->is_right = secret_hash_matches(SECRET_HASH_BCRYPT, (struct str){0}, str_from(run->hashes[i]), password);
+        run->end_ms = run->ends_ms[i];
+    }
     if (run->n_hashes == 0)
         (void)secret_hash_matches(SECRET_HASH_BCRYPT, (struct str){0}, str_from(nobody), password); /* for the time it takes */
 }
@@ -102,6 +103,16 @@ static uint64_t hash_of(const unsigned char *token)
 
     memcpy(&hash, token, sizeof hash); /* it is one already */
     return hash;
+}
+
+/* How long the result is believed: what is right no longer than the secret holds. */
+static uint64_t remembered_ms(const struct run *run)
+{
+    int64_t left_ms = run->end_ms - (int64_t)loop_wall_ms();
+
+    if (!run->is_right)
+        return WRONG_MS;
+    return left_ms < 0 ? 0 : left_ms < RIGHT_MS ? (uint64_t)left_ms : RIGHT_MS;
 }
 
 /* On the thread of the one who asked first. Everybody is told; who is on another thread gets his mail there. */
@@ -116,7 +127,7 @@ static void on_computed(struct mail *m)
     pthread_mutex_lock(&checks->lock);
     list_move(&waits, &run->waits);
     run->is_done = true;
-    run->until_ms = loop_clock_ms() + (run->is_right ? RIGHT_MS : WRONG_MS);
+    run->until_ms = loop_clock_ms() + remembered_ms(run);
     explicit_bzero(run->password, run->password_n);
     mem_free(MEM_REGISTRY, run->password);
     run->password = NULL;
@@ -167,16 +178,8 @@ static void make_token(const struct password_check *checks, struct str version, 
                        unsigned char token[REGISTRY_TOKEN_BYTES])
 {
     const struct str parts[] = {version, auth_id, password};
-    EVP_MD_CTX *context = EVP_MD_CTX_new();
-    unsigned n = 0;
-    bool is_done =
-        context && EVP_DigestInit_ex(context, EVP_sha256(), NULL) && EVP_DigestUpdate(context, checks->key, sizeof checks->key);
 
-    for (size_t i = 0; i < ARRAY_LEN(parts); i++)
-        is_done = is_done && EVP_DigestUpdate(context, &parts[i].n, sizeof parts[i].n) &&
-                  EVP_DigestUpdate(context, parts[i].p, parts[i].n);
-    ASSERT(is_done && EVP_DigestFinal_ex(context, token, &n));
-    EVP_MD_CTX_free(context);
+    keyed_digest_make(&checks->digest, parts, ARRAY_LEN(parts), token);
 }
 
 static struct run *new_run(struct password_check *checks, const json_t *credentials, int64_t now_ms, struct str password,
@@ -195,8 +198,11 @@ static struct run *new_run(struct password_check *checks, const json_t *credenti
         struct str hash = document_get_text(secret, "pwd-hash");
 
         if (str_equal(document_get_text(secret, "hash-function"), STR("bcrypt")) && hash.n < SECRET_HASH_BCRYPT_BYTES &&
-            credentials_document_is_valid(secret, now_ms))
+            credentials_document_is_valid(secret, now_ms)) {
+            if (moment_parse(document_get_text(secret, "not-after"), &run->ends_ms[run->n_hashes]) != E_OK)
+                run->ends_ms[run->n_hashes] = INT64_MAX;
             memcpy(run->hashes[run->n_hashes++], hash.p, hash.n);
+        }
     }
     return run;
 }

@@ -4,6 +4,7 @@
 
 #include "registry/table_fixture_test.h"
 
+#include "base/moment.h"
 #include "loop/loop.h"
 #include "registry/hash_pool.h"
 #include "registry/provision.h"
@@ -267,6 +268,29 @@ static void entries_tell_what_headers_and_limits_need(void **state)
     put(registry_key_tenant(STR("t1")), "",
         "{\"adapters\":[{\"type\":\"hono-http\",\"enabled\":true},{\"type\":\"hono-mqtt\"}]}");
     assert_int_equal(registry_find_tenant(t.registry, STR("t1"))->adapters, 1u << CONFIG_ADAPTER_HTTP);
+}
+
+/* What is remembered of a password ends with the secret that it fitted. */
+static void a_secret_that_is_over_is_not_taken_from_memory(void **state)
+{
+    enum { LIFE_MS = 300 };
+    int64_t end_ms = (int64_t)loop_wall_ms() + LIFE_MS, asked_ms;
+    char secret[160], end[MOMENT_BYTES];
+    struct principal who = {0};
+    enum registry_result result;
+
+    (void)state;
+    (void)moment_format(end_ms, end);
+    snprintf(secret, sizeof secret,
+             "{\"id\":\"y\",\"hash-function\":\"bcrypt\",\"pwd-hash\":\"%s\",\"not-after\":\"%s\"}", bcrypt, end);
+    put_password("d1", "a1", secret);
+    do {
+        asked_ms = (int64_t)loop_wall_ms();
+        result = log_in("a1@t1", "geheim", &who);
+        if (result == REGISTRY_OK)
+            principal_release(&who);
+    } while (result == REGISTRY_OK && asked_ms <= end_ms);
+    assert_int_equal(result, REGISTRY_BAD_CREDENTIALS);
 }
 
 static void a_tenant_tells_what_it_may_use(void **state)
@@ -536,6 +560,7 @@ int main(void)
         TEST(without_somebody_who_waits_a_slow_hash_is_unavailable),
         TEST(many_who_bring_the_same_password_share_a_run),
         TEST(a_changed_secret_is_not_taken_from_memory),
+        TEST(a_secret_that_is_over_is_not_taken_from_memory),
         TEST(a_tenant_tells_what_it_may_use),
         TEST(entries_tell_what_headers_and_limits_need),
         TEST(gateways_speak_by_name_and_by_group),
