@@ -266,10 +266,27 @@ struct config_http {
 /* Which commands an application is told of when they are not delivered. */
 enum config_notices { CONFIG_NOTICES_HONO, CONFIG_NOTICES_ALL };
 
+enum config_routing { CONFIG_ROUTING_DIRECT, CONFIG_ROUTING_ROUTER, CONFIG_ROUTING_SHARED, CONFIG_ROUTING_LINK };
+
+enum config_command_policy { CONFIG_COMMAND_REFUSE, CONFIG_COMMAND_QUEUE };
+
+enum config_command_role { CONFIG_COMMAND_ROLE_ALL, CONFIG_COMMAND_ROLE_ADAPTER, CONFIG_COMMAND_ROLE_ROUTER };
+
 /* Commands from applications to devices. */
 struct config_command {
+    int routing;    /* enum config_routing */
+    int role;       /* enum config_command_role */
+    bool is_shared; /* routes are kept in Kafka */
+    uint64_t lease_ms;
     int notices;             /* enum config_notices */
+    struct str ack_topic;    /* `response`, or the beginning of another topic's name */
     uint64_t ack_timeout_ms; /* how long a device has for its PUBACK */
+    int policy;              /* enum config_command_policy */
+    uint64_t queue_per_device, queue_per_tenant;
+    bool has_message_id_in_topic;
+    struct config_address link_listen;
+    struct str link_advertise;
+    struct config_tls link_tls; /* mutual: cert, key, client_ca */
 };
 
 /* The fan-out of CloudEvents over HTTP. */

@@ -66,7 +66,7 @@ extern const size_t option_count;
 
 /* The tree that the paths form, computed once for each use and owned by the user: row numbers, -1 for none. The children
  * of the whole are at `first_child[option_count]`. */
-enum { OPTION_MAX = 256, OPTION_NONE = -1 };
+enum { OPTION_MAX = 320, OPTION_NONE = -1 };
 
 struct option_index {
     struct str key[OPTION_MAX];

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "config/option.h"
+#include "config/option_command.h"
 #include "config/option_fanout.h"
 #include "config/option_limits.h"
 #include "config/option_rule.h"
@@ -59,8 +60,6 @@ static const char *const log_level_choices[] = {
 static const char *const role_choices[] = {[CONFIG_ROLE_READ] = "read", [CONFIG_ROLE_WRITE] = "write", NULL};
 
 static const char *const begin_choices[] = {[CONFIG_BEGIN_LATEST] = "latest", [CONFIG_BEGIN_EARLIEST] = "earliest", NULL};
-
-static const char *const notices_choices[] = {[CONFIG_NOTICES_HONO] = "hono", [CONFIG_NOTICES_ALL] = "all", NULL};
 
 static const char *const log_format_choices[] = {[CONFIG_LOG_LOGFMT] = "logfmt", [CONFIG_LOG_JSON] = "json", NULL};
 
@@ -609,25 +608,7 @@ const struct option option_table[] = {
          "How many different Kafka topics the values in messages may name in the whole process. What would need one more is "
          "refused (0x97) and counted. Topics without variables do not count."},
 
-    {.path = "command", .type = OPTION_SECTION, .help = "Commands of applications to devices (docs/COMMANDS.md)."},
-    {.path = "command.notices",
-     .type = OPTION_CHOICE,
-     .flags = OPTION_RELOADABLE,
-     .initial = "hono",
-     .choices = notices_choices,
-     IN_CONFIG(command.notices),
-     .help = "Which commands that are not delivered an application is told of by a record in hono.command_response.TENANT. "
-             "hono: those that ask for a response, unless their time to live has elapsed or their key is not their device, as "
-             "Eclipse Hono does. all: every one that has a correlation id."},
-    {.path = "command.ack_timeout",
-     .type = OPTION_DURATION,
-     .flags = OPTION_RELOADABLE,
-     .initial = "1s",
-     RANGE(10, MS_PER_H),
-     IN_CONFIG(command.ack_timeout_ms),
-     .help =
-         "How long a device that takes commands with QoS 1 has to acknowledge one; then the application is told that it is not "
-         "known to have arrived (503). It may have, and its response may still come."},
+    COMMAND_OPTIONS(IN_CONFIG, RANGE),
     {.path = "http", .type = OPTION_SECTION, .help = "The listeners for HTTP, all of them."},
     {.path = "http.request_timeout",
      .type = OPTION_DURATION,
