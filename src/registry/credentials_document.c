@@ -24,7 +24,7 @@ enum {
 /* Marks a secret whose id was given here, so that the one who decides knows it for new. Never stored. */
 static const char new_mark[] = "is-new";
 
-static const char *const hash_functions[] = {"sha-256", "sha-512", "bcrypt", NULL};
+static const char *const hash_functions[] = {"sha-256", "sha-512", "bcrypt", "mosquitto", NULL};
 static const char *const algorithms[] = {"RSA", "EC", NULL};
 
 #define COMMON_SECRET                                                                                                          \
@@ -48,9 +48,10 @@ static const struct schema_member password_secret_members[] = {
      .help = "The password; only its bcrypt hash is kept."},
     {"hash-function", SCHEMA_TEXT, SCHEMA_WRITE_ONLY, .choices = hash_functions,
      .help = "Of pwd-hash. The default is sha-256."},
-    {"salt", SCHEMA_TEXT, SCHEMA_WRITE_ONLY, SCHEMA_BASE64, .max = 256, .help = "Of pwd-hash; not with bcrypt."},
-    {"pwd-hash", SCHEMA_TEXT, SCHEMA_WRITE_ONLY, .max = 128,
-     .help = "Base64 of the hash of salt and password; with bcrypt the text that begins with $2a$."},
+    {"salt", SCHEMA_TEXT, SCHEMA_WRITE_ONLY, SCHEMA_BASE64, .max = 256, .help = "Of pwd-hash; not with bcrypt and mosquitto."},
+    {"pwd-hash", SCHEMA_TEXT, SCHEMA_WRITE_ONLY, .max = SECRET_HASH_TEXT_BYTES - 1,
+     .help = "Base64 of the hash of salt and password; with bcrypt the text that begins with $2a$, with mosquitto what a "
+             "password file has behind the name."},
 };
 static const struct schema_member psk_secret_members[] = {
     COMMON_SECRET,
@@ -158,24 +159,40 @@ static bool has(json_t *secret, const char *name)
     return false;
 }
 
+static err check_bcrypt(struct str text, unsigned max_cost, const struct document_place *hash, struct document_fault *fault)
+{
+    unsigned cost;
+
+    if (secret_hash_bcrypt_cost(text, &cost) != E_OK)
+        return document_refuse(fault, 400, hash, "must be a bcrypt hash that begins with $2a$");
+    return cost > max_cost ? document_refuse(fault, 400, hash, "has the cost %u, at most %u", cost, max_cost) : E_OK;
+}
+
+static err check_mosquitto(struct str text, const struct document_place *hash, struct document_fault *fault)
+{
+    err e = secret_hash_check_mosquitto(text);
+
+    if (e == E_LIMIT)
+        return document_refuse(fault, 400, hash, "has more than %d iterations", SECRET_HASH_ITERATIONS_MAX);
+    return e == E_OK
+               ? E_OK
+               : document_refuse(fault, 400, hash, "must be $6$ or $7$ with a salt and a hash, as mosquitto_passwd writes it");
+}
+
 static err check_hash(json_t *secret, enum secret_hash_function function, unsigned max_cost, const struct document_place *place,
                       struct document_fault *fault)
 {
     struct document_place hash = document_member(place, "pwd-hash"), salt = document_member(place, "salt");
     struct str text = document_get_text(secret, "pwd-hash");
-    char decoded[BASE64_DECODED_BYTES(128)];
-    unsigned cost;
+    char decoded[BASE64_DECODED_BYTES(SECRET_HASH_TEXT_BYTES)];
     size_t n;
 
-    if (function == SECRET_HASH_BCRYPT) {
-        if (secret_hash_bcrypt_cost(text, &cost) != E_OK)
-            return document_refuse(fault, 400, &hash, "must be a bcrypt hash that begins with $2a$");
-        if (cost > max_cost)
-            return document_refuse(fault, 400, &hash, "has the cost %u, at most %u", cost, max_cost);
-        if (has(secret, "salt"))
-            return document_refuse(fault, 400, &salt, "has no use with bcrypt, whose hash has it");
-        return E_OK;
-    }
+    if (function >= SECRET_HASH_BCRYPT && has(secret, "salt"))
+        return document_refuse(fault, 400, &salt, "has no use with %s, whose hash has it", secret_hash_name(function));
+    if (function == SECRET_HASH_BCRYPT)
+        return check_bcrypt(text, max_cost, &hash, fault);
+    if (function == SECRET_HASH_MOSQUITTO)
+        return check_mosquitto(text, &hash, fault);
     if (!base64_decode(text, decoded, &n) || n != (function == SECRET_HASH_SHA_256 ? SHA_256_BYTES : SHA_512_BYTES))
         return document_refuse(fault, 400, &hash, "must be the base64 of a %s hash", secret_hash_name(function));
     return E_OK;

@@ -11,7 +11,9 @@ enum { MAX_COST = 10 };
 #define SHA_256 "E2Ab2k6njlWge5iGbSvmvgdE44ZvE8AMgRyrYIoo8yI="
 #define SHA_512 "KQjSwo38BHdB/FkKAm/63iN6srp+EmbwEP5JveVItZh6U0qGZVoNF/M2WI5UDNZvZyNLFSu7ZFtLuFdYoTJdZA=="
 #define BCRYPT  "$2a$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW"
-#define KEY     "WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY="
+#define MOSQUITTO(n)                                                                                                           \
+    "$7$" n "$nHVjZWwZFTVxC3oL$EKl5KNx5Ta+VpQL0oVdUinhwQJm62zwE9mXmc/h3mYY0mitE2xoKdiVMHc8FsC5co5bEcyvG8Q7xEJ6qTfod+g=="
+#define KEY "WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY="
 
 #define PASSWORD(secrets) "[{\"type\":\"hashed-password\",\"auth-id\":\"s1\",\"secrets\":" secrets "}]"
 #define PSK(secrets)      "[{\"type\":\"psk\",\"auth-id\":\"s1\",\"secrets\":" secrets "}]"
@@ -76,6 +78,16 @@ static void every_member_is_checked(void **state)
         {PASSWORD(
              "[{\"hash-function\":\"bcrypt\",\"pwd-hash\":\"$2y$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW\"}]"),
          "/0/secrets/0/pwd-hash", "$2a$"},
+
+        {PASSWORD("[{\"hash-function\":\"mosquitto\",\"pwd-hash\":\"" MOSQUITTO("101") "\"}]"), NULL, NULL},
+        {PASSWORD("[{\"hash-function\":\"mosquitto\",\"salt\":\"AAAA\",\"pwd-hash\":\"" MOSQUITTO("101") "\"}]"),
+         "/0/secrets/0/salt", "no use with mosquitto"},
+        {PASSWORD("[{\"hash-function\":\"mosquitto\",\"pwd-hash\":\"" MOSQUITTO("999999") "\"}]"), "/0/secrets/0/pwd-hash",
+         "more than 262144 iterations"},
+        {PASSWORD("[{\"hash-function\":\"mosquitto\",\"pwd-hash\":\"$argon2id$x\"}]"), "/0/secrets/0/pwd-hash",
+         "as mosquitto_passwd writes it"},
+        {PASSWORD("[{\"hash-function\":\"sha-512\",\"pwd-hash\":\"" SHA_512 SHA_512 "\"}]"), "/0/secrets/0/pwd-hash",
+         "sha-512"},
 
         {PSK("[{\"key\":\"AAAA\"}]"), NULL, NULL},
         {PSK("[{\"key\":\"?\"}]"), "/0/secrets/0/key", "base64"},

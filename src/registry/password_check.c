@@ -19,11 +19,17 @@ enum {
     RIGHT_MS = 60 * 1000, /* how long a password that was right need not be hashed again */
     WRONG_MS = 2 * 1000,
     MAX_REMEMBERED = 65536,
-    MAX_SECRETS = CREDENTIALS_MAX_SECRETS,
 };
 
 /* What a hash of nobody is compared with: the cost of ours. */
 static const char nobody[] = "$2a$10$CCCCCCCCCCCCCCCCCCCCC.7uG0VCzI2bS7j6ymqJi9CdcdxiRTWNy";
+
+/* A hash that takes its time. */
+struct slow_hash {
+    enum secret_hash_function function;
+    int64_t end_ms; /* when it holds no more, by the wall clock */
+    char text[SECRET_HASH_TEXT_BYTES];
+};
 
 /* One password for one account, by a keyed hash of both and the version of the credentials: being computed, or known. */
 struct run {
@@ -34,10 +40,9 @@ struct run {
     struct list waits; /* until it is done */
     struct hash_job job;
     struct mailbox *home;
-    char *password;
+    char *password; /* this and the hashes until it is done */
     size_t password_n;
-    char hashes[MAX_SECRETS][SECRET_HASH_BCRYPT_BYTES];
-    int64_t ends_ms[MAX_SECRETS]; /* when each of them holds no more, by the wall clock */
+    struct slow_hash *hashes;
     size_t n_hashes;
     int64_t end_ms; /* of the one that fits */
 };
@@ -59,11 +64,20 @@ struct password_check *password_check_new(struct hash_pool *pool)
     return checks;
 }
 
-static void free_run(struct run *run)
+/* What nobody needs once the result is known. */
+static void free_secrets(struct run *run)
 {
     if (run->password)
         explicit_bzero(run->password, run->password_n);
     mem_free(MEM_REGISTRY, run->password);
+    mem_free(MEM_REGISTRY, run->hashes);
+    run->password = NULL;
+    run->hashes = NULL;
+}
+
+static void free_run(struct run *run)
+{
+    free_secrets(run);
     mem_free(MEM_REGISTRY, run);
 }
 
@@ -88,12 +102,16 @@ static void compute(struct hash_job *job)
 {
     struct run *run = CONTAINER_OF(job, struct run, job);
     struct str password = {run->password, run->password_n};
+    bool has_bcrypt = false;
 
     for (size_t i = 0; i < run->n_hashes && !run->is_right; i++) {
-        run->is_right = secret_hash_matches(SECRET_HASH_BCRYPT, (struct str){0}, str_from(run->hashes[i]), password);
-        run->end_ms = run->ends_ms[i];
+        const struct slow_hash *hash = &run->hashes[i];
+
+        run->is_right = secret_hash_matches(hash->function, (struct str){0}, str_from(hash->text), password);
+        run->end_ms = hash->end_ms;
+        has_bcrypt |= hash->function == SECRET_HASH_BCRYPT;
     }
-    if (run->n_hashes == 0)
+    if (!run->is_right && !has_bcrypt)
         (void)secret_hash_matches(SECRET_HASH_BCRYPT, (struct str){0}, str_from(nobody), password); /* for the time it takes */
 }
 
@@ -128,9 +146,7 @@ static void on_computed(struct mail *m)
     list_move(&waits, &run->waits);
     run->is_done = true;
     run->until_ms = loop_clock_ms() + remembered_ms(run);
-    explicit_bzero(run->password, run->password_n);
-    mem_free(MEM_REGISTRY, run->password);
-    run->password = NULL;
+    free_secrets(run);
     while ((link = list_pop(&waits))) {
         struct registry_wait *wait = CONTAINER_OF(link, struct registry_wait, link);
 
@@ -193,16 +209,21 @@ static struct run *new_run(struct password_check *checks, const json_t *credenti
     list_init(&run->waits);
     run->password = mem_copy_text(MEM_REGISTRY, password.n ? password.p : "", password.n);
     run->password_n = password.n;
-    for (size_t i = 0; i < json_array_size(secrets) && run->n_hashes < MAX_SECRETS; i++) {
+    run->hashes = mem_alloc_zero(MEM_REGISTRY, (json_array_size(secrets) + 1) * sizeof *run->hashes);
+    for (size_t i = 0; i < json_array_size(secrets); i++) {
         const json_t *secret = json_array_get(secrets, i);
-        struct str hash = document_get_text(secret, "pwd-hash");
+        enum secret_hash_function function = secret_hash_find(document_get_text(secret, "hash-function"));
+        struct str text = document_get_text(secret, "pwd-hash");
+        struct slow_hash *hash = &run->hashes[run->n_hashes];
 
-        if (str_equal(document_get_text(secret, "hash-function"), STR("bcrypt")) && hash.n < SECRET_HASH_BCRYPT_BYTES &&
-            credentials_document_is_valid(secret, now_ms)) {
-            if (moment_parse(document_get_text(secret, "not-after"), &run->ends_ms[run->n_hashes]) != E_OK)
-                run->ends_ms[run->n_hashes] = INT64_MAX;
-            memcpy(run->hashes[run->n_hashes++], hash.p, hash.n);
-        }
+        if (function < SECRET_HASH_BCRYPT || function == SECRET_HASH_FUNCTIONS || text.n >= sizeof hash->text ||
+            !credentials_document_is_valid(secret, now_ms))
+            continue;
+        hash->function = function;
+        if (moment_parse(document_get_text(secret, "not-after"), &hash->end_ms) != E_OK)
+            hash->end_ms = INT64_MAX;
+        memcpy(hash->text, text.p, text.n);
+        run->n_hashes++;
     }
     return run;
 }

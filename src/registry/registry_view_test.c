@@ -90,7 +90,7 @@ static void put_login(const char *tenant, const char *auth_id, const char *devic
 
 static void put_password(const char *device, const char *auth_id, const char *secret)
 {
-    char json[512];
+    char json[2048];
 
     snprintf(json, sizeof json, "[{\"type\":\"hashed-password\",\"auth-id\":\"%s\",\"secrets\":[%s]}]", auth_id, secret);
     put(registry_key_credentials(STR("t1"), str_from(device)), "", json);
@@ -281,8 +281,8 @@ static void a_secret_that_is_over_is_not_taken_from_memory(void **state)
 
     (void)state;
     (void)moment_format(end_ms, end);
-    snprintf(secret, sizeof secret,
-             "{\"id\":\"y\",\"hash-function\":\"bcrypt\",\"pwd-hash\":\"%s\",\"not-after\":\"%s\"}", bcrypt, end);
+    snprintf(secret, sizeof secret, "{\"id\":\"y\",\"hash-function\":\"bcrypt\",\"pwd-hash\":\"%s\",\"not-after\":\"%s\"}",
+             bcrypt, end);
     put_password("d1", "a1", secret);
     do {
         asked_ms = (int64_t)loop_wall_ms();
@@ -291,6 +291,28 @@ static void a_secret_that_is_over_is_not_taken_from_memory(void **state)
             principal_release(&who);
     } while (result == REGISTRY_OK && asked_ms <= end_ms);
     assert_int_equal(result, REGISTRY_BAD_CREDENTIALS);
+}
+
+/* Entries of Mosquitto's password files stand beside others, and any of them opens. */
+static void passwords_of_mosquitto_open(void **state)
+{
+    static const char secrets[] = "{\"id\":\"x\",\"hash-function\":\"mosquitto\",\"pwd-hash\":\"$7$101$nHVjZWwZFTVxC3oL$"
+                                  "EKl5KNx5Ta+VpQL0oVdUinhwQJm62zwE9mXmc/h3mYY0mitE2xoKdiVMHc8FsC5co5bEcyvG8Q7xEJ6qTfod+g==\"},"
+                                  "{\"id\":\"y\",\"hash-function\":\"sha-256\",\"salt\":\"c2FsdA==\",\"pwd-hash\":\"" SHA "\"},"
+                                  "{\"id\":\"z\",\"hash-function\":\"mosquitto\",\"pwd-hash\":\"$6$JWw/rDbOeNNDKPTS$"
+                                  "MF4SXPTu7OOOzsKdXCPWkvUfzFkOkYImLuOWqGhRPI9xUh6LP51GrVP5FWNCYrx/+7C9ROYaR+Ixfh1PcsRuwg==\","
+                                  "\"not-after\":\"2020-01-01T00:00:00Z\"}";
+    struct principal who = {0};
+
+    (void)state;
+    put_password("d1", "a1", secrets);
+    assert_int_equal(log_in("a1@t1", "geheim", &who), REGISTRY_OK);
+    principal_release(&who);
+    assert_int_equal(log_in("a1@t1", "password", &who), REGISTRY_OK);
+    principal_release(&who);
+    assert_int_equal(log_in("a1@t1", "geheiM", &who), REGISTRY_BAD_CREDENTIALS);
+    put_password("d1", "a1", strstr(secrets, "{\"id\":\"z\"")); /* it is over */
+    assert_int_equal(log_in("a1@t1", "geheim", &who), REGISTRY_BAD_CREDENTIALS);
 }
 
 static void a_tenant_tells_what_it_may_use(void **state)
@@ -561,6 +583,7 @@ int main(void)
         TEST(many_who_bring_the_same_password_share_a_run),
         TEST(a_changed_secret_is_not_taken_from_memory),
         TEST(a_secret_that_is_over_is_not_taken_from_memory),
+        TEST(passwords_of_mosquitto_open),
         TEST(a_tenant_tells_what_it_may_use),
         TEST(entries_tell_what_headers_and_limits_need),
         TEST(gateways_speak_by_name_and_by_group),

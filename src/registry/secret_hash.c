@@ -1,5 +1,6 @@
 #include "registry/secret_hash.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -8,10 +9,11 @@
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 
+#include "base/base64.h"
 #include "base/check.h"
 #include "base/mem.h"
 
-enum { SALT_BYTES = 16, MAX_DIGEST_BYTES = 64, SETTING_BYTES = 64 };
+enum { SALT_BYTES = 16, MAX_DIGEST_BYTES = 64, SETTING_BYTES = 64, MOSQUITTO_SALT_BYTES = 12, MOSQUITTO_LONG_SALT_BYTES = 64 };
 
 static const struct {
     const char *name;
@@ -20,6 +22,7 @@ static const struct {
     [SECRET_HASH_SHA_256] = {"sha-256", EVP_sha256},
     [SECRET_HASH_SHA_512] = {"sha-512", EVP_sha512},
     [SECRET_HASH_BCRYPT] = {"bcrypt", NULL},
+    [SECRET_HASH_MOSQUITTO] = {"mosquitto", NULL},
 };
 
 enum secret_hash_function secret_hash_find(struct str name)
@@ -85,16 +88,79 @@ err secret_hash_bcrypt_cost(struct str hash, unsigned *out_cost)
     return E_OK;
 }
 
-static bool matches_digest(const EVP_MD *digest, struct str salt, struct str hash, struct str password)
+/* Whether `hash` is the digest of the one and then the other. */
+static bool matches_digest(const EVP_MD *digest, struct str first, struct str second, struct str hash)
 {
     unsigned char computed[MAX_DIGEST_BYTES];
     unsigned n = 0;
     EVP_MD_CTX *context = EVP_MD_CTX_new();
-    bool is_done = context && EVP_DigestInit_ex(context, digest, NULL) && EVP_DigestUpdate(context, salt.p, salt.n) &&
-                   EVP_DigestUpdate(context, password.p, password.n) && EVP_DigestFinal_ex(context, computed, &n);
+    bool is_done = context && EVP_DigestInit_ex(context, digest, NULL) && EVP_DigestUpdate(context, first.p, first.n) &&
+                   EVP_DigestUpdate(context, second.p, second.n) && EVP_DigestFinal_ex(context, computed, &n);
 
     EVP_MD_CTX_free(context);
     return is_done && str_equal_secret((struct str){(const char *)computed, n}, hash);
+}
+
+/* An entry of a password file of Mosquitto, decoded. */
+struct mosquitto_hash {
+    unsigned iterations; /* of PBKDF2; 0: SHA-512 */
+    struct str salt, hash;
+    char bytes[BASE64_DECODED_BYTES(SECRET_HASH_TEXT_BYTES)];
+};
+
+static bool take_base64(struct str text, char **at, struct str *out)
+{
+    size_t n;
+
+    if (!base64_decode(text, *at, &n))
+        return false;
+    *out = (struct str){*at, n};
+    *at += n;
+    return true;
+}
+
+static err read_mosquitto(struct str text, struct mosquitto_hash *out)
+{
+    bool is_pbkdf2 = str_starts_with(text, STR("$7$")), found = true;
+    struct str rest = str_from_offset(text, 3), salt;
+    char *at = out->bytes;
+    uint64_t iterations = 0;
+
+    if ((!is_pbkdf2 && !str_starts_with(text, STR("$6$"))) || text.n >= SECRET_HASH_TEXT_BYTES)
+        return E_INVAL;
+    if (is_pbkdf2 && (!str_to_u64(str_take(&rest, '$', &found), UINT32_MAX, &iterations) || iterations == 0 || !found))
+        return E_INVAL;
+    if (iterations > SECRET_HASH_ITERATIONS_MAX)
+        return E_LIMIT;
+    salt = str_take(&rest, '$', &found);
+    if (!found || !take_base64(salt, &at, &out->salt) || !take_base64(rest, &at, &out->hash) ||
+        (out->salt.n != MOSQUITTO_SALT_BYTES && out->salt.n != MOSQUITTO_LONG_SALT_BYTES) || out->hash.n != MAX_DIGEST_BYTES)
+        return E_INVAL;
+    out->iterations = (unsigned)iterations;
+    return E_OK;
+}
+
+err secret_hash_check_mosquitto(struct str text)
+{
+    struct mosquitto_hash entry;
+
+    return read_mosquitto(text, &entry);
+}
+
+static bool matches_mosquitto(struct str text, struct str password)
+{
+    unsigned char computed[MAX_DIGEST_BYTES];
+    struct mosquitto_hash entry;
+
+    if (password.n > INT_MAX || (password.n && memchr(password.p, 0, password.n))) /* HMAC fills short keys up with NULs */
+        return false;
+    if (read_mosquitto(text, &entry) != E_OK)
+        return false;
+    if (entry.iterations == 0)
+        return matches_digest(EVP_sha512(), password, entry.salt, entry.hash);
+    return PKCS5_PBKDF2_HMAC(password.p ? password.p : "", (int)password.n, (const unsigned char *)entry.salt.p,
+                             (int)entry.salt.n, (int)entry.iterations, EVP_sha512(), sizeof computed, computed) &&
+           str_equal_secret((struct str){(const char *)computed, sizeof computed}, entry.hash);
 }
 
 bool secret_hash_matches(enum secret_hash_function function, struct str salt, struct str hash, struct str password)
@@ -102,8 +168,10 @@ bool secret_hash_matches(enum secret_hash_function function, struct str salt, st
     char computed[SECRET_HASH_BCRYPT_BYTES];
     bool is_equal;
 
-    if (function != SECRET_HASH_BCRYPT)
-        return matches_digest(functions[function].digest(), salt, hash, password);
+    if (function < SECRET_HASH_BCRYPT)
+        return matches_digest(functions[function].digest(), salt, password, hash);
+    if (function == SECRET_HASH_MOSQUITTO)
+        return matches_mosquitto(hash, password);
     if (run_bcrypt(password, hash.p, computed) != E_OK)
         return false;
     is_equal = str_equal_secret(str_from(computed), hash);

@@ -75,6 +75,61 @@ static void digests_are_of_salt_and_password(void **state)
     assert_int_equal(secret_hash_find(STR("md5")), SECRET_HASH_FUNCTIONS);
 }
 
+/* Made by mosquitto_passwd of versions 1.6 ($6$), 2.0 and, with a longer salt, by its rules for 2.1. */
+static void entries_of_mosquittos_password_files_are_checked(void **state)
+{
+    static const char *const rows[] = {
+        "$6$JWw/rDbOeNNDKPTS$MF4SXPTu7OOOzsKdXCPWkvUfzFkOkYImLuOWqGhRPI9xUh6LP51GrVP5FWNCYrx/+7C9ROYaR+Ixfh1PcsRuwg==",
+        "$7$101$nHVjZWwZFTVxC3oL$EKl5KNx5Ta+VpQL0oVdUinhwQJm62zwE9mXmc/h3mYY0mitE2xoKdiVMHc8FsC5co5bEcyvG8Q7xEJ6qTfod+g==",
+        "$7$1000$AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0+Pw=="
+        "$JMiws1q/Oa85vX4q+2J+98BuLpYDXuJYu+66Ti2naABVskdh7ZLwv4+7hmo17Fne8dsEoulCr5zPeNAe45PAJQ==",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        assert_int_equal(secret_hash_check_mosquitto(str_from(rows[i])), E_OK);
+        assert_true(secret_hash_matches(SECRET_HASH_MOSQUITTO, STR(""), str_from(rows[i]), STR("geheim")));
+        assert_false(secret_hash_matches(SECRET_HASH_MOSQUITTO, STR(""), str_from(rows[i]), STR("geheiM")));
+        assert_false(secret_hash_matches(SECRET_HASH_MOSQUITTO, STR(""), str_from(rows[i]), STR("geheim\0")));
+        assert_false(secret_hash_matches(SECRET_HASH_MOSQUITTO, STR(""), str_from(rows[i]), (struct str){0}));
+    }
+    assert_int_equal(secret_hash_find(STR("mosquitto")), SECRET_HASH_MOSQUITTO);
+}
+
+#define SALT "nHVjZWwZFTVxC3oL"
+#define HASH "EKl5KNx5Ta+VpQL0oVdUinhwQJm62zwE9mXmc/h3mYY0mitE2xoKdiVMHc8FsC5co5bEcyvG8Q7xEJ6qTfod+g=="
+
+static void other_entries_of_password_files_are_refused(void **state)
+{
+    static const struct {
+        const char *text;
+        err e;
+    } rows[] = {
+        {"", E_INVAL},
+        {"geheim", E_INVAL},
+        {"$7$", E_INVAL},
+        {"$6$" SALT, E_INVAL},
+        {"$6$" SALT "$", E_INVAL},
+        {"$7$" SALT "$" HASH, E_INVAL},
+        {"$7$0$" SALT "$" HASH, E_INVAL},
+        {"$7$-1$" SALT "$" HASH, E_INVAL},
+        {"$7$1$" SALT "$" HASH "$", E_INVAL},
+        {"$7$1$bm8=$" HASH, E_INVAL},
+        {"$7$1$" SALT "$bm8=", E_INVAL},
+        {"$8$1$" SALT "$" HASH, E_INVAL},
+        {"$argon2id$v=19$m=47104,t=1,p=1$" SALT "$" HASH, E_INVAL},
+        {"$7$262144$" SALT "$" HASH, E_OK},
+        {"$7$262145$" SALT "$" HASH, E_LIMIT},
+        {"$7$1$" HASH HASH "$" HASH, E_INVAL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        if (secret_hash_check_mosquitto(str_from(rows[i].text)) != rows[i].e)
+            fail_msg("%s", rows[i].text);
+    assert_false(secret_hash_matches(SECRET_HASH_MOSQUITTO, STR(""), STR("geheim"), STR("geheim")));
+}
+
 /* The exchange of RFC 7677 section 3: the client's proof opens with the stored key. */
 static void scram_keys_are_those_of_rfc_7677(void **state)
 {
@@ -98,6 +153,8 @@ int main(void)
         cmocka_unit_test(bcrypt_hashes_are_checked),
         cmocka_unit_test(other_variants_of_bcrypt_are_refused),
         cmocka_unit_test(digests_are_of_salt_and_password),
+        cmocka_unit_test(entries_of_mosquittos_password_files_are_checked),
+        cmocka_unit_test(other_entries_of_password_files_are_refused),
         cmocka_unit_test(scram_keys_are_those_of_rfc_7677),
     };
 
