@@ -2,10 +2,10 @@
  * tests. Readers see neither librdkafka nor a network.
  *
  * Every partition of the topics that the reader is interested in is read by this instance, from where the instance's own
- * consumer group stands. Its records are handed, in order, to one mailbox, in batches. The reader settles each record exactly
- * once, when nothing more will come of it: by any thread, in any order. What stands at the beginning of a partition and is
- * settled is committed, and what is settled behind it is written down with the commit: after a restart only records that were
- * not settled come again.
+ * consumer group stands; or, where instances share a group, those partitions that the group gives to this one. Records are
+ * handed, in order, to one mailbox, in batches. The reader settles each record exactly once, when nothing more will come of it: by
+ * any thread, in any order. What stands at the beginning of a partition and is settled is committed, and what is settled
+ * behind it is written down with the commit: after a restart only records that were not settled come again.
  *
  * What the reader is interested in may change while records flow. A partition that is not wanted any more is no longer read;
  * what is out of it is settled and committed as ever, and when it is wanted again, it goes on from where it stopped.
@@ -67,6 +67,9 @@ struct source_reader {
     /* Where an interest begins that is met for the first time: at the end of what is there, or at its beginning. Topics and
      * partitions that appear later always begin at their beginning. */
     bool (*begins_at_end)(void *wants, int interest);
+    /* The offset where a partition begins that the group has no position for. Negative: nothing is known, begins_at_end() counts. Any
+     * thread of the source; NULL: as if negative. */
+    int64_t (*begins_at)(void *context, struct str topic, int32_t partition);
     /* The mailbox for a partition's records; by a thread of the source's own. */
     struct mailbox *(*home)(void *context, struct str topic, int32_t partition);
     /* A record has arrived: CONTAINER_OF(m, struct source_record, mail). On the thread of the partition's home. */
@@ -74,6 +77,10 @@ struct source_reader {
     /* A partition pauses because too much of it is unsettled, and has for some time; told again as long as it does. On the thread of
      * its home. */
     void (*on_full)(void *context, struct source_partition *partition);
+    /* The partition belongs to another member of a shared group now, and what was not settled is read by it again. Records that are out
+     * stay valid until they are settled, which moves no position any more. When the partition comes back, its records come behind
+     * this. On the thread of its home, behind the last record; NULL: the reader does not care. */
+    void (*on_lost)(void *context, struct source_partition *partition);
 };
 
 struct source_ops {

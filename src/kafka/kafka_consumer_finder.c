@@ -237,15 +237,24 @@ static void mark_old(const struct kafka_finder *f, const struct kafka_found *lis
 
 static rd_kafka_resp_err_t choose_beginning(struct kafka_finder *f, struct kafka_found *found, bool at_end)
 {
-    int64_t low, high;
+    const struct source_reader *reader = f->c->reader;
+    struct str topic = str_from_offset(str_from(found->full_topic), f->c->prefix.n);
+    int64_t low, high, known;
     rd_kafka_resp_err_t code =
         rd_kafka_query_watermark_offsets(f->c->rk, found->full_topic, found->number, &low, &high, f->patience_ms);
 
     if (code)
         return code;
-    found->offset = at_end ? high : low;
+    known = reader->begins_at ? reader->begins_at(reader->context, topic, found->number) : -1;
+    if (known >= 0)
+        found->offset = known < low || known > high ? low : known; /* deleted by age, or the topic was made anew */
+    else
+        found->offset = at_end ? high : low;
     LOG_INFO(LOG_KAFKA, "consumer.new_position", F_TEXT("topic", found->full_topic), F_INT("partition", found->number),
-             F_INT("offset", found->offset), F_TEXT("at", at_end ? "end" : "beginning"));
+             F_INT("offset", found->offset),
+             F_TEXT("at", known >= 0 ? "known"
+                          : at_end   ? "end"
+                                     : "beginning"));
     return RD_KAFKA_RESP_ERR_NO_ERROR;
 }
 

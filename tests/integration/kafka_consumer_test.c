@@ -72,6 +72,14 @@ static bool begins_at_end(void *wants, int which)
     return b.begins_at_end;
 }
 
+/* The reader knows more than the group, and of one topic too much. */
+static int64_t begins_at(void *context, struct str topic, int32_t partition)
+{
+    (void)context;
+    (void)partition;
+    return str_equal(topic, STR("t1")) ? 7 : 1000;
+}
+
 static struct mailbox *home(void *context, struct str topic, int32_t partition)
 {
     (void)context;
@@ -290,6 +298,30 @@ static void a_new_interest_may_begin_at_the_end_and_loses_nothing_from_then_on(v
     wait_records(20);
     for (size_t i = 10; i < 20; i++)
         assert_int_equal(number_of(b.records[i]), 10 + i);
+    close_bench();
+}
+
+static void a_partition_without_a_position_begins_where_the_reader_knows_that_it_does(void **state)
+{
+    (void)state;
+    open_bench("t*", 20);
+    b.reader.begins_at = begins_at;
+    b.begins_at_end = true;
+    produce(rig_topic(&b.rig, "t1"), 0, 10);
+    produce(rig_topic(&b.rig, "t2"), 10, 10);
+    start();
+    wait_records(3 + 10);
+    for (size_t i = 0; i < b.n_records; i++) {
+        size_t number = number_of(b.records[i]);
+
+        assert_true(number >= 7); /* of t2 there are no 1000: all that there are */
+        settle(i);
+    }
+    stop();
+    b.reader.begins_at = NULL; /* it has a position now */
+    start();
+    wait_metric(KAFKA_CONSUMER_PARTITIONS, 2 * KAFKA_MOCK_PARTITIONS);
+    assert_int_equal(b.n_records, 0);
     close_bench();
 }
 
@@ -543,6 +575,7 @@ int main(void)
         cmocka_unit_test(records_come_in_order_with_key_value_and_headers),
         cmocka_unit_test(a_restart_brings_only_what_was_not_settled),
         cmocka_unit_test(a_new_interest_may_begin_at_the_end_and_loses_nothing_from_then_on),
+        cmocka_unit_test(a_partition_without_a_position_begins_where_the_reader_knows_that_it_does),
         cmocka_unit_test(a_topic_that_is_not_there_is_told_and_found_when_it_is),
         cmocka_unit_test(what_is_not_wanted_is_left_and_later_goes_on_where_it_stopped),
         cmocka_unit_test(wants_may_change_at_any_moment_and_nothing_comes_twice_or_out_of_order),
