@@ -3,6 +3,7 @@
   send URL binary|structured|batch   reads a JSON array of events, sends the first, or all as a batch; prints {"status": .., "body": ..}
   receive                            prints the port it listens on, then every event it gets, as JSON; ends with its input
 """
+import fcntl
 import json
 import shutil
 import subprocess
@@ -23,7 +24,14 @@ class Missing(Exception):
 
 
 def build(name, commands, made):
-    """The folder in .cache with the sources of an SDK and what the commands make of them."""
+    """The folder in .cache with the sources of an SDK and what the commands make of them; one process makes it, others wait."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with open(CACHE / f"{name}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return build_alone(name, commands, made)
+
+
+def build_alone(name, commands, made):
     folder = CACHE / name
     stamp = folder / "made-from"
     wanted = "".join(path.read_text() for path in sorted((SOURCES / name).iterdir()) if path.is_file())
