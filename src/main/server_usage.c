@@ -89,7 +89,7 @@ static void *run(void *context)
 /* Values of later versions are left alone until their tenant uses something. */
 static void restore_one(struct str tenant, struct str value)
 {
-    struct usage_state state;
+    struct usage_state state = {0};
     char text[VALUE_BYTES];
 
     if (value.n >= sizeof text)

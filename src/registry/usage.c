@@ -21,6 +21,8 @@ struct meter {
 struct usage {
     unsigned refs; /* under the book's lock */
     struct meter bytes;
+    struct meter bytes_elsewhere, connected_ms_elsewhere;
+    atomic_int_fast64_t n_connections_elsewhere;
     pthread_mutex_t lock; /* of what follows: connections come and go less often than messages */
     struct meter connected_ms;
     int64_t n_connections;
@@ -81,12 +83,19 @@ static void free_account(struct usage *usage)
     mem_free(MEM_REGISTRY, usage);
 }
 
+static bool is_blank(struct usage *usage)
+{
+    return atomic_load(&usage->bytes.used) == 0 && atomic_load(&usage->connected_ms.used) == 0 &&
+           atomic_load(&usage->bytes_elsewhere.used) == 0 && atomic_load(&usage->connected_ms_elsewhere.used) == 0 &&
+           atomic_load(&usage->n_connections_elsewhere) == 0;
+}
+
 void usage_unref(struct usage *usage)
 {
     if (!usage)
         return;
     pthread_mutex_lock(&book.lock);
-    if (--usage->refs == 0 && atomic_load(&usage->bytes.used) == 0 && atomic_load(&usage->connected_ms.used) == 0) {
+    if (--usage->refs == 0 && is_blank(usage)) {
         ASSERT(map_remove(&book.accounts, siphash((struct str){usage->id, usage->id_n}), usage));
         if (book.accounts.n_entries == 0)
             empty_book();
@@ -124,6 +133,14 @@ static void turn(struct meter *meter, const struct usage_window *window)
         atomic_fetch_sub(&meter->used, used);
 }
 
+/* What this instance and the others have used in the present period. */
+static int64_t used_in(struct meter *here, struct meter *elsewhere, const struct usage_window *window)
+{
+    int64_t used = atomic_load(&here->used);
+
+    return atomic_load(&elsewhere->begin_ms) == window->begin_ms ? used + atomic_load(&elsewhere->used) : used;
+}
+
 static int64_t size_of(const struct registry_tenant *ten, size_t payload_bytes)
 {
     return usage_period_round((int64_t)payload_bytes, ten->limits->minimum_message_size);
@@ -138,7 +155,7 @@ bool usage_admits(const struct registry_tenant *ten, size_t payload_bytes, int64
         return true;
     turn(&ten->usage->bytes, &window);
     allowed = usage_period_share(&window, ten->limits->data_volume.max);
-    return atomic_load(&ten->usage->bytes.used) + size_of(ten, payload_bytes) <= allowed;
+    return used_in(&ten->usage->bytes, &ten->usage->bytes_elsewhere, &window) + size_of(ten, payload_bytes) <= allowed;
 }
 
 static void add(const struct registry_tenant *ten, size_t payload_bytes, int64_t sign, int64_t now_ms)
@@ -185,10 +202,12 @@ static enum usage_verdict judge(const struct registry_tenant *ten, const struct 
     const struct config_tenant_limits *limits = ten->limits;
     struct usage *usage = ten->usage;
 
-    if (limits->max_connections >= 0 && usage->n_connections - n_leaving >= limits->max_connections)
+    int64_t n_connections = usage->n_connections + atomic_load(&usage->n_connections_elsewhere);
+
+    if (limits->max_connections >= 0 && n_connections - n_leaving >= limits->max_connections)
         return USAGE_TOO_MANY_CONNECTIONS;
-    if (window &&
-        atomic_load(&usage->connected_ms.used) / MS_PER_MINUTE >= usage_period_share(window, limits->connection_duration.max))
+    if (window && used_in(&usage->connected_ms, &usage->connected_ms_elsewhere, window) / MS_PER_MINUTE >=
+                      usage_period_share(window, limits->connection_duration.max))
         return USAGE_CONNECTED_TOO_LONG;
     return usage_admits(ten, 1, now_ms) ? USAGE_ADMITTED : USAGE_TOO_MUCH_DATA; /* one that could not send a byte */
 }
@@ -244,6 +263,7 @@ static struct usage_state state_of(struct usage *usage, int64_t now_ms)
         .bytes = atomic_load(&usage->bytes.used),
         .connected_begin_ms = atomic_load(&usage->connected_ms.begin_ms),
         .connected_ms = atomic_load(&usage->connected_ms.used),
+        .n_connections = usage->n_connections,
     };
     pthread_mutex_unlock(&usage->lock);
     return state;
@@ -277,6 +297,37 @@ void usage_restore(struct str tenant, const struct usage_state *state)
     atomic_store(&usage->connected_ms.used, state->connected_ms);
     usage->taken = *state;
     usage_unref(usage);
+}
+
+/* --- several instances --- */
+
+void usage_use_others(struct str tenant, const struct usage_state *others)
+{
+    struct usage *usage = usage_ref(tenant);
+
+    atomic_store(&usage->n_connections_elsewhere, others->n_connections);
+    atomic_store(&usage->bytes_elsewhere.used, others->bytes);
+    atomic_store(&usage->bytes_elsewhere.begin_ms, others->bytes_begin_ms);
+    atomic_store(&usage->connected_ms_elsewhere.used, others->connected_ms);
+    atomic_store(&usage->connected_ms_elsewhere.begin_ms, others->connected_begin_ms);
+    usage_unref(usage);
+}
+
+static void add_meter(int64_t *sum_begin_ms, int64_t *sum, int64_t begin_ms, int64_t used)
+{
+    if (begin_ms > *sum_begin_ms)
+        *sum = 0;
+    if (begin_ms < *sum_begin_ms)
+        return;
+    *sum_begin_ms = begin_ms;
+    *sum += used;
+}
+
+void usage_add_state(struct usage_state *sum, const struct usage_state *state)
+{
+    add_meter(&sum->bytes_begin_ms, &sum->bytes, state->bytes_begin_ms, state->bytes);
+    add_meter(&sum->connected_begin_ms, &sum->connected_ms, state->connected_begin_ms, state->connected_ms);
+    sum->n_connections += state->n_connections;
 }
 
 const char *usage_verdict_name(enum usage_verdict verdict)

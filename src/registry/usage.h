@@ -1,6 +1,7 @@
 /* usage: what each tenant uses of what it may use (`resource-limits`, docs/REGISTRY.md): connections, the time they last, and the bytes of
- * telemetry, events, commands and their responses. Counted in this process alone, in one account a tenant, which
- * main/server_usage.h keeps over restarts. A tenant without an account (in tests without a registry) has no bounds.
+ * telemetry, events, commands and their responses. Counted in this process, in one account a tenant, which main/server_usage.h
+ * keeps over restarts, and added to what other instances have counted, of which main/server_usage_share.h hears. A tenant
+ * without an account (in tests without a registry) has no bounds.
  *
  * Checks do not reserve: messages that several workers take at the same moment may pass a bound together. Any thread; nothing here
  * blocks for longer than another thread takes to count a connection. */
@@ -46,18 +47,26 @@ void usage_count(const struct registry_tenant *ten, size_t payload_bytes, int64_
 /* One that was counted did not get through after all. */
 void usage_uncount(const struct registry_tenant *ten, size_t payload_bytes, int64_t now_ms);
 
-/* What an account has counted: bytes and connected time, each in the period that began then. */
+/* What an account has counted: bytes and connected time, each in the period that began then; and who is connected now. */
 struct usage_state {
     int64_t bytes_begin_ms, bytes;
     int64_t connected_begin_ms, connected_ms;
+    int64_t n_connections;
 };
 
 /* Goes through the accounts that have counted something since the last call. `visit` must not call back. */
 void usage_take_changes(void (*visit)(void *context, struct str tenant, const struct usage_state *state), void *context,
                         int64_t now_ms);
 
-/* What an earlier process has counted; before anybody counts. */
+/* What an earlier process has counted; before anybody counts. Its connections are gone. */
 void usage_restore(struct str tenant, const struct usage_state *state);
+
+/* What all other instances together have counted, in place of what was said of them before. What is of an earlier period than
+ * the present one counts as nothing. */
+void usage_use_others(struct str tenant, const struct usage_state *others);
+
+/* Adds what one instance has counted to a sum of several: of two periods the later one counts. */
+void usage_add_state(struct usage_state *sum, const struct usage_state *state);
 
 /* The word for logs and metrics, as in "data_volume". */
 const char *usage_verdict_name(enum usage_verdict verdict);

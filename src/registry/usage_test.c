@@ -235,6 +235,52 @@ static void changes_are_taken_once_and_can_be_restored(void **state)
     assert_true(usage_admits(&ten, 10, at("2026-02-01T00:00:00Z"))); /* another period */
 }
 
+static void what_others_have_counted_counts_here(void **state)
+{
+    struct config_tenant_limits limits = unlimited;
+    struct registry_tenant ten = tenant("everywhere", &limits);
+    int64_t now = at("2026-01-01T00:00:00Z"), next = at("2026-02-01T00:00:00Z");
+    struct usage_state others = {.bytes_begin_ms = now, .bytes = 6, .connected_begin_ms = now, .n_connections = 2};
+
+    (void)state;
+    limits.max_connections = 3;
+    limits.data_volume = (struct config_allowance){.since_ms = now, .max = 10};
+    limits.connection_duration = (struct config_allowance){.since_ms = now, .max = 10};
+    usage_use_others(STR("everywhere"), &others);
+    usage_count(&ten, 2, now);
+    assert_true(usage_admits(&ten, 2, now));
+    assert_false(usage_admits(&ten, 3, now));
+    assert_true(usage_admits(&ten, 10, next)); /* that was another period */
+    assert_int_equal(usage_connect(&ten, 0, now), USAGE_ADMITTED);
+    assert_int_equal(usage_connect(&ten, 0, now), USAGE_TOO_MANY_CONNECTIONS);
+    usage_disconnect(&ten, now);
+
+    others = (struct usage_state){.connected_begin_ms = now, .connected_ms = 10 * MINUTE};
+    usage_use_others(STR("everywhere"), &others);
+    assert_int_equal(usage_connect(&ten, 0, now), USAGE_CONNECTED_TOO_LONG);
+    assert_int_equal(usage_connect(&ten, 0, next), USAGE_ADMITTED);
+}
+
+static void the_sum_of_several_is_of_the_latest_period(void **state)
+{
+    static const struct usage_state states[] = {
+        {.bytes_begin_ms = 5, .bytes = 1, .connected_begin_ms = 7, .connected_ms = 10, .n_connections = 1},
+        {.bytes_begin_ms = 9, .bytes = 2, .connected_begin_ms = 7, .connected_ms = 20, .n_connections = 2},
+        {.bytes_begin_ms = 5, .bytes = 4, .connected_begin_ms = 3, .connected_ms = 40, .n_connections = 4},
+        {.bytes_begin_ms = 9, .bytes = 8, .connected_begin_ms = 7, .connected_ms = 80, .n_connections = 8},
+    };
+    struct usage_state sum = {0};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(states); i++)
+        usage_add_state(&sum, &states[i]);
+    assert_int_equal(sum.bytes_begin_ms, 9);
+    assert_int_equal(sum.bytes, 10);
+    assert_int_equal(sum.connected_begin_ms, 7);
+    assert_int_equal(sum.connected_ms, 110);
+    assert_int_equal(sum.n_connections, 15);
+}
+
 static void a_verdict_has_a_word(void **state)
 {
     (void)state;
@@ -261,6 +307,8 @@ int main(void)
         cmocka_unit_test(counts_the_time_of_all_connections),
         cmocka_unit_test(time_before_a_period_is_not_of_it),
         cmocka_unit_test(changes_are_taken_once_and_can_be_restored),
+        cmocka_unit_test(what_others_have_counted_counts_here),
+        cmocka_unit_test(the_sum_of_several_is_of_the_latest_period),
         cmocka_unit_test(a_verdict_has_a_word),
     };
 
