@@ -334,6 +334,65 @@ static void many_devices_come_and_go_as_lines(void **state)
     ASK(404, "GET", "/v1/export/t9", "");
 }
 
+#define LINE(id, device, auth_id, key)                                                                                         \
+    "{\"id\":\"" id "\",\"device\":{" device "},\"credentials\":[{\"type\":\"psk\",\"auth-id\":\"" auth_id                     \
+    "\",\"secrets\":[{\"key\":\"" key "\"}]}]}\n"
+
+/* Whether the last import's lines came to this; together they are all. */
+static bool came_to(int created, int updated, int unchanged, int existing, int failed)
+{
+    const int counts[] = {created, updated, unchanged, existing, failed};
+    static const char *const names[] = {"created", "updated", "unchanged", "existing", "failed"};
+    char text[32];
+
+    for (size_t i = 0; i < ARRAY_LEN(counts); i++) {
+        snprintf(text, sizeof text, "\"%s\":%d", names[i], counts[i]);
+        if (!has(text))
+            return false;
+    }
+    return true;
+}
+
+static void what_is_there_is_compared_and_replaced_if_asked_for(void **state)
+{
+    static const char lines[] = LINE("d1", "", "a1", "AAAA") LINE("d2", "\"via\":\"d1\"", "a2", "AAAA") "{\"id\":\"d3\"}\n";
+    static const char others[] = LINE("d1", "", "a1", "AAAA") LINE("d2", "", "a2", "AAAA") LINE("d3", "", "a3", "BBBB")
+        LINE("d4", "", "a1", "AAAA") LINE("d1", "\"x\":1", "a1", "AAAA");
+
+    (void)state;
+    ASK(200, "POST", "/v1/import/t1?dry-run=true", lines);
+    assert_true(came_to(3, 0, 0, 0, 0));
+    ASK(201, "POST", "/v1/tenants/t1", "");
+    ASK(200, "POST", "/v1/import/t1?dry-run=true", lines);
+    assert_true(came_to(3, 0, 0, 0, 0));
+    ASK(404, "GET", "/v1/devices/t1/d1", "");
+    ASK(200, "POST", "/v1/import/t1", lines);
+    assert_true(came_to(3, 0, 0, 0, 0));
+    ASK(200, "POST", "/v1/import/t1?existing=update&dry-run=false", lines);
+    assert_true(came_to(0, 0, 3, 0, 0));
+
+    ASK(200, "POST", "/v1/import/t1?existing=keep", others);
+    assert_true(came_to(0, 0, 1, 2, 2) && has("/x"));
+    ASK(200, "POST", "/v1/import/t1?existing=update&dry-run=true", others);
+    assert_true(came_to(0, 2, 1, 0, 2) && has("/credentials/0/auth-id"));
+    ASK(200, "GET", "/v1/devices/t1/d2", "");
+    assert_true(has("\"via\""));
+    ASK(200, "POST", "/v1/import/t1?existing=update", others);
+    assert_true(came_to(0, 2, 1, 0, 2));
+    assert_string_equal(t.last_change, "credentials-update t1 d3 by anonymous");
+    ASK(200, "GET", "/v1/devices/t1/d2", "");
+    assert_true(!has("\"via\""));
+    ASK(200, "GET", "/v1/credentials/t1/d3", "");
+    assert_true(has("\"a3\""));
+    ASK(200, "POST", "/v1/import/t1?existing=update", LINE("d3", "\"ext\":{}", "a3", "CCCC"));
+    assert_true(came_to(0, 1, 0, 0, 0));
+    ASK(200, "POST", "/v1/import/t1", LINE("d3", "\"ext\":{}", "a3", "CCCC"));
+    assert_true(came_to(0, 0, 1, 0, 0));
+
+    ASK(400, "POST", "/v1/import/t1?existing=yes", lines);
+    ASK(400, "POST", "/v1/import/t1?dry-run=1", lines);
+}
+
 /* More than an import has hashed at a time, with a line among them that has none. */
 static void many_passwords_of_an_import_are_hashed(void **state)
 {
@@ -383,6 +442,7 @@ int main(void)
         TEST(what_the_table_cannot_do_is_told),
         TEST(users_may_do_what_their_role_says),
         TEST(many_devices_come_and_go_as_lines),
+        TEST(what_is_there_is_compared_and_replaced_if_asked_for),
         TEST(many_passwords_of_an_import_are_hashed),
         TEST(the_description_has_every_operation),
     };

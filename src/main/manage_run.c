@@ -337,7 +337,7 @@ static int run_import(struct run *r)
             return 1;
         answer = answer_of(r);
         created += document_get_integer(answer, "created", 0);
-        existing += document_get_integer(answer, "existing", 0);
+        existing += document_get_integer(answer, "existing", 0) + document_get_integer(answer, "unchanged", 0);
         failed += document_get_integer(answer, "failed", 0);
         print_errors(answer, line);
         json_decref(answer);

@@ -21,9 +21,6 @@ enum {
     SCRAM_SALT_BYTES = 16,
 };
 
-/* Marks a secret whose id was given here, so that the one who decides knows it for new. Never stored. */
-static const char new_mark[] = "is-new";
-
 static const char *const hash_functions[] = {"sha-256", "sha-512", "bcrypt", "mosquitto", NULL};
 static const char *const algorithms[] = {"RSA", "EC", NULL};
 
@@ -352,7 +349,7 @@ static err normalise_secrets(json_t *entry, enum credentials_type type, unsigned
             if (!has_material)
                 return document_refuse(fault, 400, &here, "has neither a secret nor the id of one");
             document_set_text(secret, "id", uuid_make(id));
-            document_set(secret, new_mark, json_true());
+            document_set(secret, CREDENTIALS_NEW_MARK, json_true());
         }
         for (size_t k = 0; k < i; k++)
             if (str_equal(document_get_text(json_array_get(secrets, k), "id"), document_get_text(secret, "id")))
@@ -540,8 +537,8 @@ static err merge_secret(json_t *secret, const json_t *entry, const json_t *store
     struct document_place here = document_member(place, "id");
     const json_t *old;
 
-    if (json_object_get(secret, new_mark)) {
-        (void)json_object_del(secret, new_mark); /* it is there */
+    if (json_object_get(secret, CREDENTIALS_NEW_MARK)) {
+        (void)json_object_del(secret, CREDENTIALS_NEW_MARK); /* it is there */
         return E_OK;
     }
     old = find_secret(stored, entry, document_get_text(secret, "id"));
@@ -582,7 +579,7 @@ void credentials_document_adopt(json_t *credentials)
 
         for (size_t k = 0; k < json_array_size(secrets); k++)
             if (is_x509 || has_material(json_array_get(secrets, k)))
-                document_set(json_array_get(secrets, k), new_mark, json_true());
+                document_set(json_array_get(secrets, k), CREDENTIALS_NEW_MARK, json_true());
     }
 }
 

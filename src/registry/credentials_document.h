@@ -22,6 +22,9 @@ enum credentials_type {
 
 enum { CREDENTIALS_MAX = 50, CREDENTIALS_MAX_SECRETS = 20 };
 
+/* Marks a secret whose id was given here, so that the one who decides knows it for new. Never stored. */
+#define CREDENTIALS_NEW_MARK "is-new"
+
 /* Of one type: its name as in JSON, its schema and that of its secrets. */
 const char *credentials_document_type_name(enum credentials_type type);
 const struct schema *credentials_document_schema(enum credentials_type type);
