@@ -21,7 +21,7 @@ static struct str next(struct str *rest)
 static void publish(struct str filter, const struct command_record *c)
 {
     char id[COMMAND_ID_BYTES], topic[8192];
-    struct command_address address = {.subject = c->subject};
+    struct command_address address = {.subject = c->subject, .message_id = c->message_id};
     struct command_filter f;
     size_t n;
 

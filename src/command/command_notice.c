@@ -6,7 +6,7 @@
 #include "command/command_router.h"
 #include "loop/loop.h"
 
-enum { TOPIC_BYTES = 300 };
+enum { TOPIC_BYTES = 600 };
 
 /* What applications that want a notice of everything are told where Eclipse Hono says nothing. */
 static const struct {
@@ -40,18 +40,34 @@ static void on_stored(struct mail *m)
     finish(c);
 }
 
+static bool is_success(const struct command *c)
+{
+    return c->status >= 200 && c->status < 300;
+}
+
+/* Where the notice goes: what was delivered may have a topic of its own. NULL: its name is none that Kafka has. */
+static struct sink_topic *topic_of(const struct command *c)
+{
+    struct command_router *r = c->router;
+    const struct config *config = r->generation->config;
+    bool is_ack = is_success(c) && !config_acks_in_responses(config);
+    struct str kind = is_ack ? config->command.ack_topic : STR("hono.command_response");
+    char name[TOPIC_BYTES];
+    int n = snprintf(name, sizeof name, "%.*s.%.*s", STR_ARG(kind), STR_ARG(c->tenant));
+
+    return n < TOPIC_BYTES ? sink_find_topic(r->plane->settings.sink, (struct str){name, (size_t)n}) : NULL;
+}
+
 /* False: there is no room now, and nothing has happened. */
 static bool submit(struct command *c)
 {
     struct command_router *r = c->router;
     struct sink *sink = r->plane->settings.sink;
     struct command_answer answer;
-    char topic[TOPIC_BYTES];
-    int n = snprintf(topic, sizeof topic, "hono.command_response.%.*s", STR_ARG(c->tenant));
     err e;
 
     command_record_build_notice(&c->record, c->tenant, c->status, str_from(c->text), (int64_t)loop_wall_ms(), &answer);
-    answer.record.topic = sink_find_topic(sink, (struct str){topic, (size_t)n});
+    answer.record.topic = topic_of(c);
     c->delivery = (struct delivery){.mail = {.on_mail = on_stored}, .home = &r->worker->loop.mailbox};
     e = answer.record.topic ? sink_submit(sink, &answer.record, &c->delivery) : E_INVAL;
     if (e == E_AGAIN)
@@ -66,10 +82,9 @@ static bool submit(struct command *c)
 /* Whether the application is told, and what; see docs/wire/commands.md. */
 static bool is_told(struct command *c, enum command_metric what)
 {
-    bool is_success = c->status >= 200 && c->status < 300;
     bool tells_all = c->router->generation->config->command.notices == CONFIG_NOTICES_ALL;
 
-    if (is_success)
+    if (is_success(c))
         return c->record.is_ack_required;
     for (size_t i = 0; i < ARRAY_LEN(dropped) && tells_all; i++)
         if (dropped[i].what == what) {

@@ -400,6 +400,12 @@ static inline bool config_is_fanout_alone(const struct config *config)
            !config->kafka.is_embedded;
 }
 
+/* Whether notices of delivery go where the failures go, to hono.command_response.TENANT. */
+static inline bool config_acks_in_responses(const struct config *config)
+{
+    return str_equal(config->command.ack_topic, STR("response"));
+}
+
 /* Takes and gives back a reference. Any thread. The last config_unref() wipes the secrets and frees; NULL is a no-op. */
 struct config *config_ref(struct config *config);
 void config_unref(struct config *config);

@@ -267,6 +267,8 @@ static void what_is_wrong_is_told_with_its_line(void **state)
         {"listeners: [{mqtt: a:1}]\n", 0, "kafka.bootstrap is missing"},
         {"kafka: {bootstrap: a, embedded: true}\nlisteners: [{mqtt: a:1}]\n", 1, "has no use with kafka.embedded"},
         {"kafka: {embedded: true}\nlisteners: [{mqtt: a:1}]\nregistry: {shared: true}\n", 3, "needs a real Kafka"},
+        {BASE "command: {ack_topic: hono.command}\n", 3, "command.ack_topic: the topics hono.command. are for something else"},
+        {BASE "command: {ack_topic: \"a b\"}\n", 3, "command.ack_topic"},
         {"kafka:\n  bootstrap: a\n  properties: {bootstrap.servers: b}\nlisteners: [{mqtt: a:1}]\n", 3, "use kafka.bootstrap"},
         {BASE "tenants: {t: {resource-limits: {data-volume: {effective-since: 2026-02-30T00:00:00Z}}}}\n", 3,
          "resource-limits.data-volume.effective-since: is no date and time"},

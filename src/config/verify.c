@@ -365,6 +365,17 @@ static void verify_management(struct verifier *v)
 
 /* --- the rest --- */
 
+/* Notices of delivery must not be read as commands. */
+static void verify_commands(struct verifier *v)
+{
+    static const struct str others[] = {STR_INIT("hono"), STR_INIT("hono.command"), STR_INIT("hono.command_internal")};
+
+    for (size_t i = 0; i < ARRAY_LEN(others); i++)
+        if (str_equal(v->config->command.ack_topic, others[i]))
+            FAIL_AT(v, node_of(v, "command", "ack_topic"), "command.ack_topic: the topics %.*s. are for something else",
+                    STR_ARG(others[i]));
+}
+
 static void verify_tls(struct verifier *v)
 {
     const struct config *config = v->config;
@@ -454,6 +465,7 @@ void verify_config(struct config *config, const struct tree_node *root, const ch
     verify_kafka(&v);
     verify_listeners(&v, &tenants);
     verify_fanout(&v);
+    verify_commands(&v);
     for (size_t i = 0; i < config->tenant_count; i++) {
         verify_adapters(&v, &config->tenants[i]);
         verify_allowance(&v, &config->tenants[i], "data-volume", &config->tenants[i].limits.data_volume);

@@ -39,6 +39,47 @@ err command_topic_parse_filter(struct str filter, struct command_filter *out_fil
     return E_OK;
 }
 
+/* --- the message id, percent-encoded but for what RFC 3986 section 2.3 leaves as it is --- */
+
+static const struct str bag = STR_INIT("/?message-id=");
+
+static bool is_unreserved(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || memchr("-._~", c, 4);
+}
+
+static size_t bag_size(struct str message_id)
+{
+    size_t n = message_id.n ? bag.n : 0;
+
+    for (size_t i = 0; i < message_id.n; i++)
+        n += is_unreserved(message_id.p[i]) ? 1 : 3;
+    return n;
+}
+
+static void bag_format(struct str message_id, char *to)
+{
+    static const char digits[] = "0123456789ABCDEF";
+
+    if (!message_id.n)
+        return;
+    memcpy(to, bag.p, bag.n);
+    to += bag.n;
+    for (size_t i = 0; i < message_id.n; i++) {
+        unsigned char c = (unsigned char)message_id.p[i];
+
+        if (is_unreserved((char)c)) {
+            *to++ = (char)c;
+            continue;
+        }
+        *to++ = '%';
+        *to++ = digits[c >> 4];
+        *to++ = digits[c & 15];
+    }
+}
+
+/* --- topics --- */
+
 enum { LEVELS = 6 };
 
 static void levels_of(const struct command_filter *filter, const struct command_address *address, struct str levels[LEVELS])
@@ -54,7 +95,7 @@ static void levels_of(const struct command_filter *filter, const struct command_
 size_t command_topic_size(const struct command_filter *filter, const struct command_address *address)
 {
     struct str levels[LEVELS];
-    size_t n = LEVELS - 1;
+    size_t n = LEVELS - 1 + bag_size(address->message_id);
 
     levels_of(filter, address, levels);
     for (int i = 0; i < LEVELS; i++)
@@ -74,4 +115,5 @@ void command_topic_format(const struct command_filter *filter, const struct comm
             memcpy(to, levels[i].p, levels[i].n);
         to += levels[i].n;
     }
+    bag_format(address->message_id, to);
 }

@@ -3,6 +3,7 @@
  *   command | c  /  [T]  /  [D | +]  /  req | q  /  #         a filter: exactly five levels
  *   command | c  /  [T]  /  [D]  /  req | q  /  [R]  /  S      a topic: R the request id, none of a one-way command; S the subject
  *
+ * and behind it `/?message-id=ID` for clients that cannot be told the message id otherwise, as devices write their properties.
  * A topic spells what the filter spelled. Pure functions, any thread; no memory is allocated. */
 #pragma once
 
@@ -31,6 +32,7 @@ struct command_address {
     struct str device;     /* the target, when it is reached through a gateway; empty: the subscriber itself */
     struct str request_id; /* empty: a one-way command */
     struct str subject;
+    struct str message_id; /* to be in the topic; empty: it is not */
 };
 
 /* The bytes that command_topic_format() writes. */

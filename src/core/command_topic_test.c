@@ -101,12 +101,40 @@ static void topics_spell_what_the_filter_spelled(void **state)
     }
 }
 
+static void a_message_id_stands_behind_the_topic_when_it_is_wanted(void **state)
+{
+    static const struct {
+        const char *message_id, *topic;
+    } rows[] = {
+        {"", "c///q//set"},
+        {"m-1", "c///q//set/?message-id=m-1"},
+        {"hono.command.T/0/17", "c///q//set/?message-id=hono.command.T%2F0%2F17"},
+        {"a+b #%~&=", "c///q//set/?message-id=a%2Bb%20%23%25~%26%3D"},
+        {"\xc3\xa9", "c///q//set/?message-id=%C3%A9"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct command_address address = {.subject = STR("set"), .message_id = str_from(rows[i].message_id)};
+        struct command_filter f;
+        char topic[64];
+        size_t n;
+
+        assert_int_equal(command_topic_parse_filter(STR("c///q/#"), &f), E_OK);
+        n = command_topic_size(&f, &address);
+        assert_int_equal(n, strlen(rows[i].topic));
+        command_topic_format(&f, &address, topic);
+        assert_memory_equal(topic, rows[i].topic, n);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(filters_of_five_levels_are_read),
         cmocka_unit_test(other_filters_are_refused_or_not_ours),
         cmocka_unit_test(topics_spell_what_the_filter_spelled),
+        cmocka_unit_test(a_message_id_stands_behind_the_topic_when_it_is_wanted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

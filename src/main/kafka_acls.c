@@ -60,6 +60,7 @@ static void print_hono(FILE *to, const struct config *config, const char *princi
         {"hono.command.", READ | DESCRIBE | CREATE},
         {"hono.command_response.", WRITE | DESCRIBE | CREATE},
     };
+    char acks[256];
 
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
         print(to, &(struct grant){.principal = principal,
@@ -68,6 +69,15 @@ static void print_hono(FILE *to, const struct config *config, const char *princi
                                   .name = str_from(rows[i].name),
                                   .is_prefixed = true,
                                   .operations = rows[i].operations});
+    if (config_acks_in_responses(config))
+        return;
+    snprintf(acks, sizeof acks, "%.*s.", STR_ARG(config->command.ack_topic));
+    print(to, &(struct grant){.principal = principal,
+                              .type = "--topic",
+                              .prefix = config->kafka.topic_prefix,
+                              .name = str_from(acks),
+                              .is_prefixed = true,
+                              .operations = WRITE | DESCRIBE | CREATE});
 }
 
 /* A topic of a rule as far as it is the same for every message. */
@@ -194,7 +204,7 @@ static void print_tenant(FILE *to, const struct config *config, struct str tenan
         {"hono.command_response.", READ | DESCRIBE},
         {"hono.command.", WRITE | DESCRIBE},
     };
-    char principal[256], name[256];
+    char principal[256], name[512];
 
     snprintf(principal, sizeof principal, "User:%.*s", STR_ARG(tenant));
     fprintf(to, "# applications of tenant %.*s\n", STR_ARG(tenant));
@@ -206,6 +216,13 @@ static void print_tenant(FILE *to, const struct config *config, struct str tenan
                                   .name = str_from(name),
                                   .operations = rows[i].operations});
     }
+    snprintf(name, sizeof name, "%.*s.%.*s", STR_ARG(config->command.ack_topic), STR_ARG(tenant));
+    if (!config_acks_in_responses(config))
+        print(to, &(struct grant){.principal = principal,
+                                  .type = "--topic",
+                                  .prefix = config->kafka.topic_prefix,
+                                  .name = str_from(name),
+                                  .operations = READ | DESCRIBE});
     print(to, &(struct grant){.principal = principal,
                               .type = "--group",
                               .prefix = tenant,

@@ -18,7 +18,7 @@
  * application misses its first record because its topic was not there yet. */
 static const char *const tenant_topics[] = {"hono.telemetry.", "hono.event.", "hono.command.", "hono.command_response."};
 
-enum { TENANT_TOPICS = sizeof tenant_topics / sizeof *tenant_topics, PATH_BYTES = 4096 };
+enum { TENANT_TOPICS = sizeof tenant_topics / sizeof *tenant_topics + 1, PATH_BYTES = 4096 };
 
 /* Through a file of its own and a rename: whoever waits for it never reads half an address. */
 static err write_bootstrap(const struct server *s, struct errinfo *ei)
@@ -54,15 +54,25 @@ err server_kafka_open(struct server *s, struct errinfo *ei)
     return e == E_OK && s->now->config->kafka.is_embedded ? write_bootstrap(s, ei) : e;
 }
 
-static struct str topic_name(const char *kind, struct str tenant)
+static struct str topic_name(struct str kind, const char *separator, struct str tenant)
 {
-    size_t kind_bytes = strlen(kind);
-    char *name = mem_alloc(MEM_KAFKA, kind_bytes + tenant.n + 1);
+    size_t n = kind.n + strlen(separator) + tenant.n;
+    char *name = mem_alloc(MEM_KAFKA, n + 1);
 
-    memcpy(name, kind, kind_bytes);
-    memcpy(name + kind_bytes, tenant.p, tenant.n);
-    name[kind_bytes + tenant.n] = '\0';
-    return (struct str){name, kind_bytes + tenant.n};
+    snprintf(name, n + 1, "%.*s%s%.*s", STR_ARG(kind), separator, STR_ARG(tenant));
+    return (struct str){name, n};
+}
+
+/* Those of one tenant, owned; at most TENANT_TOPICS. */
+static size_t list_tenant_topics(const struct config *config, struct str tenant, struct str *names)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < sizeof tenant_topics / sizeof *tenant_topics; i++)
+        names[n++] = topic_name(str_from(tenant_topics[i]), "", tenant);
+    if (!config_acks_in_responses(config))
+        names[n++] = topic_name(config->command.ack_topic, ".", tenant);
+    return n;
 }
 
 static bool is_made_at_start(const struct rule_action *action)
@@ -90,15 +100,15 @@ static size_t list_topics(const struct generation *g, struct str **out_names)
     for (size_t i = 0; i < n_tenants; i++) {
         const struct registry_tenant *ten = registry_tenant_at(g->registry, i);
 
-        for (size_t kind = 0; kind < TENANT_TOPICS && ten->is_enabled; kind++)
-            names[n++] = topic_name(tenant_topics[kind], ten->id);
+        if (ten->is_enabled)
+            n += list_tenant_topics(g->config, ten->id, names + n);
     }
     for (size_t i = 0; i < rule_table_count(g->rules); i++) {
         const struct rule *rule = rule_table_at(g->rules, i);
 
         for (size_t k = 0; k < rule->n_actions; k++)
             if (is_made_at_start(&rule->actions[k]))
-                names[n++] = topic_name("", rule_template_fixed(&rule->actions[k].topic));
+                names[n++] = topic_name(rule_template_fixed(&rule->actions[k].topic), "", (struct str){0});
     }
     *out_names = names;
     return n;
@@ -153,13 +163,12 @@ struct server_topics *server_kafka_missing_topics(const struct generation *befor
     return topics;
 }
 
-struct server_topics *server_kafka_tenant_topics(struct str tenant)
+struct server_topics *server_kafka_tenant_topics(const struct config *config, struct str tenant)
 {
     struct server_topics *topics = mem_alloc_zero(MEM_KAFKA, sizeof *topics);
 
     topics->names = mem_alloc(MEM_KAFKA, TENANT_TOPICS * sizeof *topics->names);
-    for (size_t kind = 0; kind < TENANT_TOPICS; kind++)
-        topics->names[topics->request.n_names++] = topic_name(tenant_topics[kind], tenant);
+    topics->request.n_names = list_tenant_topics(config, tenant, topics->names);
     topics->request.names = topics->names;
     return topics;
 }

@@ -3,6 +3,7 @@
 
 #include "kafka/kafka.h"
 
+struct config;
 struct generation;
 struct reload;
 struct server;
@@ -25,7 +26,7 @@ MUST_USE err server_kafka_open(struct server *s, struct errinfo *ei);
 struct server_topics *server_kafka_missing_topics(const struct generation *before, const struct generation *after);
 
 /* Those of one tenant. As above. */
-struct server_topics *server_kafka_tenant_topics(struct str tenant);
+struct server_topics *server_kafka_tenant_topics(const struct config *config, struct str tenant);
 
 /* After its mail came, or Kafka was stopped. NULL is a no-op. */
 void server_kafka_free_topics(struct server_topics *topics);

@@ -57,7 +57,7 @@ static void make_topics(struct server_registry *r, struct str tenant)
     struct tenant_creation *creation = mem_alloc_zero(MEM_REGISTRY, sizeof *creation);
 
     creation->registry = r;
-    creation->topics = server_kafka_tenant_topics(tenant);
+    creation->topics = server_kafka_tenant_topics(r->server->now->config, tenant);
     creation->topics->context = creation;
     creation->topics->request.mail.on_mail = on_topics;
     creation->topics->request.home = &r->server->loop.mailbox;

@@ -20,8 +20,14 @@ def ack_timeout():
 
 
 @pytest.fixture
-def server(serve, make_config, kafka, devices, ack_timeout):
-    return serve(make_config(kafka.bootstrap, devices, command={"ack_timeout": ack_timeout}))
+def options():
+    """More of the section `command`."""
+    return {}
+
+
+@pytest.fixture
+def server(serve, make_config, kafka, devices, ack_timeout, options):
+    return serve(make_config(kafka.bootstrap, devices, command={"ack_timeout": ack_timeout} | options))
 
 
 @pytest.fixture
@@ -296,6 +302,33 @@ def test_a_positive_notice_is_given_when_it_is_asked_for(login, app, qos, how):
     (record, headers), = app.next_answers(1)
     assert (headers["status"], headers["content-type"], headers["message-id"]) == ("202", SUCCESS, "m-1")
     assert json.loads(record.value) == {"acknowledgement": how}
+
+
+@pytest.mark.parametrize("options", [{"ack_topic": "delivered"}])
+def test_notices_of_delivery_may_have_a_topic_of_their_own(login, app, kafka, tenant):
+    assert f"delivered.{tenant}" in kafka.topics()
+    app.ask("nobody", ack_required="true")
+    assert [h["status"] for _, h in app.next_answers(1)] == ["503"]
+    c = login()
+    c.subscribe([("c///q/#", 1)])
+    app.ask("abc", ack_required="true", message_id="m-1")
+    take(c)
+    record, = until(lambda: kafka.records(f"delivered.{tenant}"), "the notice of delivery")
+    headers = {name: value.decode() for name, value in record.headers}
+    assert (record.key, headers["status"], headers["correlation-id"], headers["message-id"]) == (b"d1", "202", "abc", "m-1")
+    c.publish_and_wait("c///s/203abc/200", "ok")
+    assert [h["status"] for _, h in app.next_answers(2)] == ["503", "200"]
+
+
+@pytest.mark.parametrize("options", [{"message_id_in_topic": True}])
+@pytest.mark.parametrize("version, bag", [(V311, "/?message-id=a%2Fb%20%2B%23"), (V5, "")])
+def test_older_clients_can_have_the_message_id_in_the_topic(login, app, version, bag):
+    c = login(version=version)
+    c.subscribe([("c///q/#", 1)])
+    app.ask(message_id="a/b +#")
+    assert take(c).topic == f"c///q/203abc/set{bag}"
+    assert c.publish_and_wait("c///s/203abc/200", "ok") == 0
+    assert [h["status"] for _, h in app.next_answers(1)] == ["200"]
 
 
 def test_all_notices_can_be_asked_for(serve, make_config, kafka, tenant, devices):

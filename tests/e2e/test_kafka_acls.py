@@ -47,7 +47,7 @@ def grant(kafka, found, users):
 def config(make_config, secure_kafka, tenant):
     """Two tenants, rules both ways, and a registry in Kafka; topics begin with a prefix of this test, so that it meets nothing of others."""
     properties = {name: value for name, value in account(secure_kafka, "millrace").items() if name != "bootstrap.servers"}
-    config = make_config(secure_kafka.secure_bootstrap, instance=tenant, command={"ack_timeout": "1h"},
+    config = make_config(secure_kafka.secure_bootstrap, instance=tenant, command={"ack_timeout": "1h", "ack_topic": "acks"},
                          to_kafka=[{"mqtt": "plant/{site}", "topic": "plant.{site}", "create": True}, {"mqtt": "a", "topic": "a", "create": True}],
                          to_mqtt=[{"topic": "orders", "mqtt": "in", "tenant": tenant}, {"topic": "^ord.*", "mqtt": "in", "tenant": tenant}],
                          kafka={"properties": properties, "topic_prefix": f"{tenant}-", "group": f"{tenant}-millrace"})
@@ -92,7 +92,7 @@ def test_the_least_permissions_are_enough_and_keep_tenants_apart(serve, config, 
             assert client.subscribe([("c///q/#", 1)]) == [1]
             for topic in ("telemetry", "event", "a", "plant/hall"):
                 assert client.publish_and_wait(topic, "x") == 0
-        command = [("device_id", b"d1"), ("subject", b"set"), ("correlation-id", b"abc"), ("response-required", b"true")]
+        command = [("device_id", b"d1"), ("subject", b"set"), ("correlation-id", b"abc"), ("response-required", b"true"), ("ack-required", b"true")]
         assert write(secure_kafka, f"{tenant}-hono.command.{tenant}", "d1", command) is None
         got = own.expect_publish()
         own.send(bytes([PUBACK << 4, 2]) + got.packet_id.to_bytes(2, "big"))
@@ -101,6 +101,8 @@ def test_the_least_permissions_are_enough_and_keep_tenants_apart(serve, config, 
         for kind in ("telemetry", "event"):
             assert read(secure_kafka, f"{tenant}-hono.{kind}.{tenant}", f"{tenant}:app") in (b"x", None)
         assert read(secure_kafka, f"{tenant}-hono.command_response.{tenant}", f"{tenant}:app") == b"ok"
+        assert b"received" in read(secure_kafka, f"{tenant}-acks.{tenant}", f"{tenant}:app")
+        assert read(secure_kafka, f"{tenant}-acks.{tenant}b", f"{tenant}:app") == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
         for kind in ("telemetry", "event", "command_response", "command"):
             assert read(secure_kafka, f"{tenant}-hono.{kind}.{tenant}b", f"{tenant}:app") == KafkaError.TOPIC_AUTHORIZATION_FAILED
@@ -117,6 +119,7 @@ def test_what_rules_read_and_write_is_named_as_far_as_it_is_fixed(config, tenant
     assert printed["topic", f"{tenant}-a", False] == ["Write", "Describe", "Create"]
     assert printed["topic", f"{tenant}-hono.notification.", True] == ["Write", "Describe", "Create"]
     assert printed["topic", f"{tenant}-audit", False] == ["Write", "Describe", "Create"]
+    assert printed["topic", f"{tenant}-acks.", True] == ["Write", "Describe", "Create"]
     assert printed["topic", f"{tenant}-orders", False] == ["Read", "Describe"]
     assert printed["topic", f"{tenant}-ord", True] == ["Read", "Describe"]
     assert printed["group", f"{tenant}-millrace.", True] == ["Read"]

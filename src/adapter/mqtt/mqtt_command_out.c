@@ -96,7 +96,8 @@ static struct message *message_of(const struct command *command, struct str topi
 }
 
 /* NULL: no memory, or the topic is longer than MQTT has them. */
-static struct message *make_message(const struct command_filter *filter, const struct command *command)
+static struct message *make_message(const struct mqtt_conn *c, const struct command_filter *filter,
+                                    const struct command *command)
 {
     struct command_address address = {.device = command->target, .subject = command->record.subject};
     char id[COMMAND_ID_BYTES], *topic;
@@ -105,6 +106,8 @@ static struct message *make_message(const struct command_filter *filter, const s
 
     if (command->record.is_response_required)
         address.request_id = (struct str){id, command_id_write(command->record.correlation_id, id)};
+    if (c->version < MQTT_VERSION_5 && mqtt_config(c->mw)->command.has_message_id_in_topic)
+        address.message_id = command->record.message_id;
     n = command_topic_size(filter, &address);
     topic = n <= TOPIC_MAX ? mem_try_alloc(MEM_ADAPTER, n) : NULL;
     if (!topic)
@@ -131,7 +134,7 @@ void mqtt_command_out_deliver(struct mqtt_conn *c, const struct command_filter *
                               struct command *command)
 {
     struct loop *loop = &c->mw->worker->loop;
-    struct message *message = make_message(filter, command);
+    struct message *message = make_message(c, filter, command);
     struct mqtt_command_out *out;
     struct outgoing_request request;
 
