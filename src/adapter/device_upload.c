@@ -132,7 +132,7 @@ static void note_gateway(const struct device_upload *u, const struct registratio
 {
     const struct registry_device *via = registration->gateway ? registration->gateway : registration->device;
 
-    if (u->commands && registration->device->via->count > 1)
+    if (u->commands && (registration->device->via->count > 1 || registration->device->via_groups->count))
         command_note_gateway(u->commands, registration->tenant->id, registration->device->id, via->id);
 }
 

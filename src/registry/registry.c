@@ -5,6 +5,7 @@
 #include "loop/tls_peer.h"
 #include "registry/certificate_login.h"
 #include "registry/provision.h"
+#include "registry/registry_key.h"
 #include "registry/registry_private.h"
 #include "registry/registry_view.h"
 #include "registry/schema.h"
@@ -401,6 +402,44 @@ enum registry_assertion registry_assert(struct registry *registry, struct str te
     }
     *out_registration = (struct registration){found.tenant, &found.device->device, gw.device ? &gw.device->device : NULL};
     return REGISTRY_ASSERTED;
+}
+
+/* Appends the members of a group that are not there yet. */
+static void add_members(struct table_reader *reader, struct str tenant, struct str group, struct arena *arena,
+                        struct config_strings *list, size_t max)
+{
+    struct registry_key prefix = registry_key_member(tenant, group, (struct str){0});
+    struct table_item item = {0};
+    char after[REGISTRY_KEY_BYTES];
+    size_t n = 0;
+
+    while (list->count < max &&
+           table_reader_next(reader, REGISTRY_PARTITION_KEY, registry_key_str(&prefix), (struct str){after, n}, &item)) {
+        struct str member = str_from_offset(item.key, prefix.n);
+
+        if (!is_among(list, member))
+            list->items[list->count++] = arena_copy(arena, MEM_REGISTRY, member);
+        n = item.key.n < sizeof after ? item.key.n : sizeof after;
+        memcpy(after, item.key.p, n);
+    }
+}
+
+struct config_strings registry_find_gateways(struct registry *registry, const struct registry_device *device,
+                                             struct arena *arena)
+{
+    struct config_strings list = *device->via;
+    size_t max = list.count + REGISTRY_MEMBERS_MAX;
+    struct table_reader *reader = registry->view && device->via_groups->count ? registry_view_reader(registry->view) : NULL;
+
+    if (!reader)
+        return list;
+    list.items = arena_alloc(arena, MEM_REGISTRY, max * sizeof *list.items);
+    if (list.count)
+        memcpy(list.items, device->via->items, list.count * sizeof *list.items);
+    for (size_t i = 0; i < device->via_groups->count; i++)
+        add_members(reader, device->tenant->id, device->via_groups->items[i], arena, &list, max);
+    registry_view_rest(registry->view);
+    return list;
 }
 
 bool registry_provision(struct registry *registry, struct str tenant, struct str device, struct str gateway,

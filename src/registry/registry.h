@@ -105,6 +105,13 @@ size_t registry_find_psk(struct registry *registry, struct str listener_tenant, 
 MUST_USE enum registry_assertion registry_assert(struct registry *registry, struct str tenant, struct str device,
                                                  struct str gateway, struct registration *out_registration);
 
+/* The gateways that may act for a device: those it names, and the members of the groups it names, each once and in an order that stays; of the
+ * members no more than REGISTRY_MEMBERS_MAX. Views of `device` and of `arena` (MEM_REGISTRY). Any thread, does not block but for the disk. */
+enum { REGISTRY_MEMBERS_MAX = 1000 };
+struct arena;
+struct config_strings registry_find_gateways(struct registry *registry, const struct registry_device *device,
+                                             struct arena *arena);
+
 /* Has `device` made if it is not there and `gateway` may have devices made, with the gateway in `via` and its groups in `viaGroups`. True: the mail of
  * `wait`, which is the same for all questions about one device, comes; then ask again. False: it is there, or it will not be. Any thread, does not
  * block. */

@@ -4,6 +4,7 @@
 
 #include "registry/table_fixture_test.h"
 
+#include "base/arena.h"
 #include "base/moment.h"
 #include "loop/loop.h"
 #include "registry/hash_pool.h"
@@ -574,6 +575,50 @@ static int prepare(void **state)
     return secret_hash_bcrypt(STR("geheim"), SECRET_HASH_COST_MIN, bcrypt) != E_OK;
 }
 
+/* The index entry of a group's member, as the owner of the table writes it. */
+static void put_member(const char *group, const char *device)
+{
+    struct registry_key key = registry_key_member(STR("t1"), str_from(group), str_from(device));
+    struct table_txn txn = {&t.table};
+
+    assert_int_equal(table_txn_put(&txn, registry_key_str(&key), STR("")), E_OK);
+}
+
+static void the_gateways_of_a_device_are_those_it_names_and_the_members_of_its_groups(void **state)
+{
+    static const struct {
+        const char *device, *gateways[4];
+    } cases[] = {
+        {"{}", {0}},
+        {"{\"via\":[\"g1\"]}", {"g1"}},
+        {"{\"viaGroups\":[\"hall\"]}", {"g1", "g2"}},
+        {"{\"via\":[\"g2\",\"g3\"],\"viaGroups\":[\"hall\",\"yard\",\"none\"]}", {"g2", "g3", "g1", "g4"}},
+    };
+    struct registration registration;
+
+    (void)state;
+    put_member("hall", "g1");
+    put_member("hall", "g2");
+    put_member("hallway", "g9");
+    put_member("yard", "g1");
+    put_member("yard", "g4");
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct arena arena = {0};
+        struct config_strings found;
+        size_t n = 0;
+
+        put(registry_key_device(STR("t1"), STR("d5")), "", cases[i].device);
+        assert_int_equal(registry_assert(t.registry, STR("t1"), STR("d5"), (struct str){0}, &registration), REGISTRY_ASSERTED);
+        found = registry_find_gateways(t.registry, registration.device, &arena);
+        while (n < ARRAY_LEN(cases[i].gateways) && cases[i].gateways[n]) {
+            assert_true(n < found.count && str_equal(found.items[n], str_from(cases[i].gateways[n])));
+            n++;
+        }
+        assert_int_equal(found.count, n);
+        arena_free(&arena, MEM_REGISTRY);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -587,6 +632,7 @@ int main(void)
         TEST(a_tenant_tells_what_it_may_use),
         TEST(entries_tell_what_headers_and_limits_need),
         TEST(gateways_speak_by_name_and_by_group),
+        TEST(the_gateways_of_a_device_are_those_it_names_and_the_members_of_its_groups),
         TEST(what_is_managed_goes_before_the_configuration),
         TEST(a_principal_stands_until_what_it_is_changes),
         TEST(only_what_may_concern_somebody_is_told),
