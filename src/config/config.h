@@ -352,6 +352,7 @@ struct config {
     uint64_t rules_max_topics;                /* different topics that the values of messages may name */
     uint64_t hono_delivery_timeout_ms;        /* 0: wait for Kafka */
     bool hono_gateway_id, hono_tenant_id;     /* records of devices have these headers, too */
+    bool hono_connection_events;              /* applications are told when a device connects and disconnects */
     uint64_t drain_timeout_ms;                /* how long an orderly stop waits for Kafka's acknowledgements */
     uint64_t workers;                         /* 0: one for each CPU the process may use */
     int log_level;                            /* enum log_level */

@@ -660,6 +660,13 @@ const struct option option_table[] = {
      .initial = "false",
      IN_CONFIG(hono_tenant_id),
      .help = "Whether every record of a device has its tenant's id as its header tenant_id. In Hono only the topic tells it."},
+    {.path = "hono.connection_events",
+     .type = OPTION_BOOL,
+     .flags = OPTION_RELOADABLE,
+     .initial = "false",
+     IN_CONFIG(hono_connection_events),
+     .help = "Whether applications are told by an event when a device connects by MQTT and when its connection ends "
+             "(docs/wire/device-data.md), as with Hono's connection event producer `events`."},
     {.path = "instance",
      .type = OPTION_TEXT,
      RANGE(0, 100),

@@ -196,8 +196,8 @@ enum device_fault device_record_build(const struct device_message *message, stru
     add(&b, STR("qos"), m->qos ? STR("1") : STR("0"));
     add(&b, STR("content-type"), content_type.n > 0 ? content_type : STR("application/octet-stream"));
     add_number(&b, STR("creation-time"), false, m->creation_time_ms);
-    add(&b, STR("orig_adapter"), m->adapter);
-    add(&b, STR("orig_address"), m->address);
+    add_if_given(&b, STR("orig_adapter"), m->adapter);
+    add_if_given(&b, STR("orig_address"), m->address);
     add_ttl(&b, m);
     if (m->has_ttd)
         add_number(&b, STR("ttd"), m->ttd_s < 0, m->ttd_s < 0 ? (uint64_t) - (int64_t)m->ttd_s : (uint64_t)m->ttd_s);

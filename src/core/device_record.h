@@ -43,8 +43,8 @@ struct device_message {
     int32_t ttd_s;        /* how long the device can be reached, -1 until further notice; if has_ttd */
     struct str device_id; /* the originating device, not its gateway */
     struct str payload;
-    struct str address;             /* where it was sent: for MQTT the whole topic with the bag */
-    struct str adapter;             /* by its name in Hono, as "hono-mqtt" */
+    struct str address;             /* where it was sent: for MQTT the whole topic with the bag; empty: no header tells */
+    struct str adapter;             /* by its name in Hono, as "hono-mqtt"; empty: no header tells */
     struct str content_type;        /* MQTT 5's property or HTTP's header; the bag's wins */
     const struct property_bag *bag; /* NULL: none */
     struct str traceparent;         /* from the protocol or made here; empty: the bag's, if any */

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "adapter/mqtt/mqtt_connection_events.h"
 #include "adapter/mqtt/mqtt_rules.h"
 #include "base/check.h"
 #include "base/jsonw.h"
@@ -114,6 +115,7 @@ void mqtt_events_tell_connect(struct mqtt_conn *c, const struct mqtt_connect *co
         [MQTT_VERSION_3_1] = "3.1", [MQTT_VERSION_3_1_1] = "3.1.1", [MQTT_VERSION_5] = "5.0"};
     struct event ev;
 
+    mqtt_connection_events_tell(c, true);
     if (!begin_of(&ev, c, RULE_SOURCE_CONNECT))
         return;
     put_member(&ev, STR("protocol"), str_from(versions[connect->version]));
@@ -133,6 +135,7 @@ void mqtt_events_tell_disconnect(struct mqtt_conn *c, enum mqtt_end by, enum mqt
     if (c->state != MQTT_OPEN || !c->ss || c->is_end_told)
         return;
     c->is_end_told = true;
+    mqtt_connection_events_tell(c, false);
     if (!begin_of(&ev, c, RULE_SOURCE_DISCONNECT))
         return;
     put_member(&ev, STR("by"), str_from(ends[by]));

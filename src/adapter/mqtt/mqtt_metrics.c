@@ -44,6 +44,12 @@ static struct metric counters[MQTT_COUNTERS] = {
     [MQTT_COUNT_ERRORS_UNTOLD] = {.name = "millrace_mqtt_device_errors_untold_total",
                                   .help = "Errors subscribed to that found no room in the connection's output or did not fit",
                                   .kind = METRIC_COUNTER},
+    [MQTT_COUNT_CONNECTION_EVENTS] = {.name = "millrace_mqtt_connection_events_total",
+                                      .help = "Events of the beginning or end of a device's connection that Kafka has stored",
+                                      .kind = METRIC_COUNTER},
+    [MQTT_COUNT_CONNECTION_EVENTS_LOST] = {.name = "millrace_mqtt_connection_events_lost_total",
+                                           .help = "Such events that Kafka did not store",
+                                           .kind = METRIC_COUNTER},
 };
 
 #define REFUSED(word)                                                                                                          \

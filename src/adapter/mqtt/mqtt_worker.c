@@ -5,6 +5,7 @@
 #include "adapter/mqtt/mqtt_command_out.h"
 #include "adapter/mqtt/mqtt_commands.h"
 #include "adapter/mqtt/mqtt_conn.h"
+#include "adapter/mqtt/mqtt_connection_events.h"
 #include "adapter/mqtt/mqtt_mapper.h"
 #include "adapter/mqtt/mqtt_pending.h"
 #include "adapter/mqtt/mqtt_reload.h"
@@ -126,6 +127,7 @@ void mqtt_worker_init(struct mqtt_worker *mw, struct mqtt_adapter *a, struct wor
     mw->conn_slab = (struct slab){.object_bytes = sizeof(struct mqtt_conn), .sub = MEM_ADAPTER};
     mw->pending_slab = (struct slab){.object_bytes = sizeof(struct mqtt_pending), .sub = MEM_ADAPTER};
     mw->part_slab = mqtt_rules_slab();
+    mw->connection_event_slab = mqtt_connection_events_slab();
     mw->start = (struct mail){.on_mail = on_start};
     mw->drain = (struct mail){.on_mail = on_drain};
     mw->listeners = mem_alloc_zero(MEM_ADAPTER, (mqtt_config(mw)->listener_count + 1) * sizeof *mw->listeners);
@@ -171,4 +173,5 @@ void mqtt_worker_fini(struct mqtt_worker *mw)
     slab_fini(&mw->conn_slab);
     slab_fini(&mw->pending_slab);
     slab_fini(&mw->part_slab);
+    slab_fini(&mw->connection_event_slab);
 }

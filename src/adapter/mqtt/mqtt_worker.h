@@ -50,7 +50,7 @@ struct mqtt_worker {
     struct map rule_topics;      /* mqtt_topics.h */
     struct rule_scratch scratch; /* for the records of one message */
     struct buf event;            /* for the text of one event */
-    struct slab conn_slab, pending_slab, part_slab;
+    struct slab conn_slab, pending_slab, part_slab, connection_event_slab;
     struct http_client *mapper; /* the next four: mqtt_mapper.h; NULL: not used yet */
     struct http_client_options *mapper_options;
     struct map command_sets;          /* mqtt_commands.h */
