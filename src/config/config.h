@@ -15,6 +15,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "config/config_authentication.h"
 
 enum {
     CONFIG_MAX_TEXT_BYTES = 16 << 20, /* a registry of 100,000 devices with all their keys is about 10 MiB */
@@ -339,6 +340,7 @@ struct config {
     uint64_t bcrypt_max_cost;                    /* of hashes that clients bring */
     struct config_strings https_ca;              /* whom we trust where we are the client; none: whom the system does */
     struct config_strings https_cert, https_key; /* of ours, for servers that ask for one */
+    struct config_authentication authentication;
     struct str data_dir;
     struct config_tenant *tenants;
     size_t tenant_count;

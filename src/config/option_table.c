@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "config/option.h"
+#include "config/option_authentication.h"
 #include "config/option_command.h"
 #include "config/option_fanout.h"
 #include "config/option_limits.h"
@@ -288,6 +289,7 @@ const struct option option_table[] = {
     TLS_FILES("https_client.cert", offsetof(struct config, https_cert),
               "A certificate of its own, for servers that ask for one."),
     TLS_FILES("https_client.key", offsetof(struct config, https_key), "Its key, if it is not in the same file."),
+    AUTHENTICATION_OPTIONS(IN_CONFIG, RANGE),
     {.path = "data_dir",
      .type = OPTION_TEXT,
      .initial = "/var/lib/millrace",

@@ -202,6 +202,7 @@ struct http2_stream *http2_stream_new(struct http2_conn *h2, int32_t id)
     st->x->transport = &transport;
     st->x->carrier = st;
     st->x->tls = h2->stream->tls;
+    st->x->fd = h2->stream->io.fd;
     st->fields.head = &st->x->head;
     list_push(&h2->streams, &st->link);
     return st;
@@ -398,6 +399,7 @@ void http2_stream_cancel(struct http2_stream *st)
 
     x->carrier = NULL;
     x->tls = NULL;
+    x->fd = 0;
     http_metrics_count_answered(metrics_of(st), 0);
     http2_conn_give_room(st->h2, st->room_bytes);
     free_stream(st);

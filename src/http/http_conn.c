@@ -234,6 +234,7 @@ static void begin_request(struct http_conn *c)
     c->x->transport = &transport;
     c->x->carrier = c;
     c->x->tls = c->stream.tls;
+    c->x->fd = c->stream.io.fd;
     c->phase = PHASE_HEAD;
 }
 
@@ -386,6 +387,7 @@ static void on_close(struct stream *s, err why)
     if (x && c->phase == PHASE_HELD) {
         x->carrier = NULL;
         x->tls = NULL;
+        x->fd = 0;
         if (x->on_cancel)
             x->on_cancel(x);
     } else if (x) {

@@ -43,6 +43,7 @@ struct http_exchange {
     const struct http_transport *transport;
     void *carrier;        /* the transport's connection, or stream; NULL once the peer has gone, */
     struct tls_conn *tls; /* and its TLS then, too; NULL from the beginning: it has none. Handlers may ask tls_peer_of() */
+    int fd;               /* of its connection; 0 once the peer has gone. Handlers may ask who that is, and nothing else */
     struct http1_head head;
     struct buf body;
 };

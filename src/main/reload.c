@@ -195,6 +195,7 @@ static void change(struct reload *r)
 {
     r->awaited = NULL;
     r->is_changing = true;
+    authority_plane_use_tls(&r->s->authority, r->next->tls.client);
     http_adapter_use(r->s->http, r->next, &r->in_http, &r->s->loop.mailbox);
 }
 
@@ -311,6 +312,7 @@ static void consider(struct reload *r, struct generation *found)
              F_INT("line", diff.first.line));
     server_feed_warn_of_loops(found);
     server_registry_prepare(&r->s->registry, found);
+    registry_use_authority(found->registry, &r->s->authority.port);
     r->next = found;
     prepare(r);
 }

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "config/nearest.h"
 #include "config/report.h"
+#include "main/authentication_options.h"
 #include "main/mapper_options.h"
 #include "main/to_mqtt_options.h"
 
@@ -234,6 +235,8 @@ err rule_options_make(const struct config *config, const char *file, struct rule
         check_together(&m);
     check_way_back(&m);
     if (mapper_options_check(config, file, errors) != E_OK)
+        m.n_faults++;
+    if (authentication_options_check(config, file, errors) != E_OK)
         m.n_faults++;
     if (m.n_faults > 0) {
         rule_table_unref(m.table);

@@ -283,6 +283,14 @@ static err open_admin(struct server *s, struct errinfo *ei)
     return e;
 }
 
+/* Whoever else has a say in who may connect. */
+static void open_authority(struct server *s)
+{
+    authority_plane_init(&s->authority, &s->workers);
+    authority_plane_use_tls(&s->authority, s->now->tls.client);
+    registry_use_authority(s->now->registry, &s->authority.port);
+}
+
 static err open_adapters(struct server *s, struct errinfo *ei)
 {
     struct mqtt_adapter_settings settings = {
@@ -336,6 +344,8 @@ err server_init(struct server *s, const struct server_start *start, struct errin
     if (e == E_OK)
         e = process_init_workers(&s->workers, s->now->config, &s->loop, ei);
     if (e == E_OK)
+        open_authority(s);
+    if (e == E_OK)
         e = server_registry_open(s, &s->registry_ready, ei);
     if (e == E_OK)
         e = server_usage_open(&s->usage, s->now->config, ei);
@@ -363,6 +373,7 @@ void server_fini(struct server *s)
         kafka_stop(s->kafka); /* before the workers: its answers go to their mailboxes */
     if (s->workers_run)
         workers_stop(&s->workers);
+    authority_plane_close(&s->authority);
     server_fanout_free(&s->fanout);
     http_adapter_free(s->http);
     mqtt_adapter_free(s->mqtt);
@@ -372,6 +383,7 @@ void server_fini(struct server *s)
     kafka_free(s->kafka);
     server_kafka_free_topics(s->topics);
     reload_fini(&s->reload);
+    authority_plane_fini(&s->authority);
     workers_fini(&s->workers);
     server_usage_close(&s->usage);
     generation_unref(s->now);

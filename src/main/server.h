@@ -8,6 +8,7 @@
 #include "adapter/http/http_adapter.h"
 #include "adapter/mqtt/mqtt_adapter.h"
 #include "admin/admin.h"
+#include "authority/authority_plane.h"
 #include "kafka/kafka.h"
 #include "loop/worker.h"
 #include "main/reload.h"
@@ -33,6 +34,7 @@ struct server {
     struct server_fanout fanout; /* absent without a section `fanout` */
     struct server_registry registry;
     struct server_usage usage;
+    struct authority_plane authority;
     struct admin *admin;
     struct io signals;
     struct timer drain_timer;

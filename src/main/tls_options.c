@@ -211,7 +211,7 @@ static void make_client(struct maker *m)
 /* A fan-out alone asks for it when it meets the first https target. */
 static bool may_need_client(const struct config *config)
 {
-    return config->mapper_count || config->https_ca.count || config->https_cert.count ||
+    return config->mapper_count || config->authentication.webhook.url.n || config->https_ca.count || config->https_cert.count ||
            (config->fanout.is_enabled && !config_is_fanout_alone(config));
 }
 

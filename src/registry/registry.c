@@ -3,11 +3,13 @@
 #include "base/check.h"
 #include "base/siphash.h"
 #include "loop/tls_peer.h"
+#include "registry/authority_login.h"
 #include "registry/certificate_login.h"
 #include "registry/provision.h"
 #include "registry/registry_key.h"
 #include "registry/registry_private.h"
 #include "registry/registry_view.h"
+#include "registry/registry_wait.h"
 #include "registry/schema.h"
 #include "registry/token_login.h"
 #include "registry/usage.h"
@@ -137,6 +139,11 @@ struct registry *registry_new(struct config *config)
 void registry_use_view(struct registry *registry, struct registry_view *view)
 {
     registry->view = view;
+}
+
+void registry_use_authority(struct registry *registry, struct authority *authority)
+{
+    registry->authority = authority;
 }
 
 struct registry *registry_ref(struct registry *registry)
@@ -335,6 +342,40 @@ static enum registry_result enter_by_key(struct registry *registry, const struct
     return registry_let_in(&found, out_principal);
 }
 
+/* By what is known here. */
+static enum registry_result enter_here(struct registry *registry, const struct registry_login *login,
+                                       struct principal *out_principal)
+{
+    enum registry_result result;
+
+    if (login->token.n && token_login_enter(registry, login, out_principal, &result))
+        return result;
+    if (login->token.n && !login->has_user_name)
+        return REGISTRY_BAD_CREDENTIALS;
+    if (!login->has_user_name || login->user_name.n == 0)
+        return enter_anonymously(registry, login, out_principal);
+    return enter_by_password(registry, login, out_principal);
+}
+
+/* With a webhook: before it, after it, or not at all. */
+static enum registry_result enter_with_webhook(struct registry *registry, const struct registry_login *login,
+                                               struct principal *out_principal)
+{
+    int order = registry->config->authentication.webhook.order;
+    enum registry_result result;
+
+    if (order == CONFIG_WEBHOOK_LAST && !(login->wait && login->wait->was_refused)) {
+        result = enter_here(registry, login, out_principal);
+        if (result != REGISTRY_BAD_CREDENTIALS)
+            return result;
+        if (login->wait)
+            login->wait->was_refused = true;
+    }
+    if (authority_login_ask_webhook(registry, login, out_principal, &result))
+        return result;
+    return order == CONFIG_WEBHOOK_FIRST ? enter_here(registry, login, out_principal) : REGISTRY_BAD_CREDENTIALS;
+}
+
 static enum registry_result authenticate(struct registry *registry, const struct registry_login *login,
                                          struct principal *out_principal)
 {
@@ -346,13 +387,9 @@ static enum registry_result authenticate(struct registry *registry, const struct
         return enter_by_key(registry, login, out_principal);
     if (login->peer && login->peer->der.n && certificate_login_enter(registry, login, out_principal, &result))
         return result;
-    if (login->token.n && token_login_enter(registry, login, out_principal, &result))
-        return result;
-    if (login->token.n && !login->has_user_name)
-        return REGISTRY_BAD_CREDENTIALS;
-    if (!login->has_user_name || login->user_name.n == 0)
-        return enter_anonymously(registry, login, out_principal);
-    return enter_by_password(registry, login, out_principal);
+    if (authority_login_has_webhook(registry, login))
+        return enter_with_webhook(registry, login, out_principal);
+    return enter_here(registry, login, out_principal);
 }
 
 enum registry_result registry_authenticate(struct registry *registry, const struct registry_login *login,

@@ -22,6 +22,7 @@
 #include "config/config.h"
 #include "registry/principal.h"
 
+struct authority;
 struct registry;
 struct registry_view;
 struct registry_wait;
@@ -65,6 +66,9 @@ struct registry_login {
     /* A JSON Web Token, or what may be one, and the device that the address names if the token does not (device_token.h); empty: none. It goes
      * before a user name, and counts for nothing when it is a password after all and there is one. Borrowed for the call. */
     struct str token, token_tenant, token_auth_id;
+    /* For whoever is asked outside (authority.h): the MQTT client id, the listener, the descriptor of the connection. Empty, 0: there is none. */
+    struct str client_id, listener;
+    int peer_fd;
     int64_t *
         out_expires_at_s; /* with REGISTRY_OK: when that ends by which somebody was let in, since 1970; 0: it does not. NULL: nobody asks */
     struct registry_wait *wait; /* for an answer that takes its time; NULL: then it is REGISTRY_UNAVAILABLE */
@@ -82,6 +86,9 @@ struct registry *registry_new(struct config *config);
 
 /* What is managed, too, is looked at from now on. Before the registry is shared; `view` lives longer than whoever asks. NULL: nothing is. */
 void registry_use_view(struct registry *registry, struct registry_view *view);
+
+/* Who else is asked who somebody is, as the configuration has it. As above. */
+void registry_use_authority(struct registry *registry, struct authority *authority);
 
 /* Any thread. The last registry_unref() frees; NULL is a no-op. */
 struct registry *registry_ref(struct registry *registry);

@@ -19,5 +19,8 @@ struct registry_wait {
     struct table_barrier barrier;
     unsigned char token[REGISTRY_TOKEN_BYTES]; /* of what was checked */
     bool has_caught_up, is_done, is_right, is_dropped;
-    bool has_provisioned, is_unavailable; /* a device was asked for, and whether it was made cannot be told */
+    bool has_provisioned, is_unavailable;      /* a device was asked for, and whether it was made cannot be told */
+    unsigned char asked[REGISTRY_TOKEN_BYTES]; /* of what somebody outside was last asked (authority.h) */
+    bool has_asked;
+    bool was_refused; /* by what is known here: it need not be found out again */
 };

@@ -127,8 +127,8 @@ def subscriber():
     """subscriber(answer): a running one, see lib/subscriber.py."""
     running = []
 
-    def start(answer=None):
-        running.append(Subscriber(answer))
+    def start(answer=None, **options):
+        running.append(Subscriber(answer, **options))
         return running[-1]
 
     yield start

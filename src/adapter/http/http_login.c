@@ -86,6 +86,8 @@ uint16_t http_login_check(const struct http_edge_listener *listener, const struc
         .is_anonymous_allowed = config->is_anonymous,
         .adapter = CONFIG_ADAPTER_HTTP,
         .peer = x->tls ? tls_peer_of(x->tls) : NULL,
+        .listener = config->id,
+        .peer_fd = x->fd,
         .wait = wait,
     };
     char decoded[BASE64_DECODED_BYTES(MAX_ENCODED_BYTES)];

@@ -84,6 +84,9 @@ static enum registry_result authenticate(struct mqtt_conn *c, const struct mqtt_
         .user_name = connect->user_name,
         .password = connect->password,
         .peer = c->stream.tls ? tls_peer_of(c->stream.tls) : NULL,
+        .client_id = connect->client_id,
+        .listener = listener->id,
+        .peer_fd = c->stream.io.fd,
         .out_expires_at_s = out_expires_at_s,
     };
     enum registry_result result;

@@ -39,9 +39,9 @@ class Server(ThreadingHTTPServer):
 
 class Subscriber:
     """`answer(request, number)` gives the Answer to the number-th request (from 0); without it everything is answered with 200. A
-    list of answers is given one after the other, the last one for ever."""
+    list of answers is given one after the other, the last one for ever. `tls`: a context of ssl, for https."""
 
-    def __init__(self, answer=None):
+    def __init__(self, answer=None, tls=None):
         self.answer = answer or (lambda request, number: Answer(200))
         self.requests = []
         self.changed = threading.Condition()
@@ -73,6 +73,9 @@ class Subscriber:
         self.server = Server(("127.0.0.1", 0), Handler)
         self.host = f"127.0.0.1:{self.server.server_address[1]}"
         self.url = f"http://{self.host}/"
+        if tls:
+            self.server.socket = tls.wrap_socket(self.server.socket, server_side=True, do_handshake_on_connect=False)
+            self.url = f"https://localhost:{self.server.server_address[1]}/"
         self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
         self.thread.start()
 

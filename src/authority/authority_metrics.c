@@ -1,0 +1,39 @@
+#include "authority/authority_metrics.h"
+
+#include "obs/metrics.h"
+
+#define WEBHOOK(outcome)                                                                                                       \
+    {                                                                                                                          \
+        .name = "millrace_authority_webhook_total", .labels = "outcome=\"" outcome "\"", .kind = METRIC_COUNTER                \
+    }
+
+static struct metric counts[AUTHORITY_COUNTS] = {
+    [AUTHORITY_COUNT_ALLOWED] = {.name = "millrace_authority_webhook_total",
+                                 .labels = "outcome=\"allowed\"",
+                                 .help = "Questions about log-ins to the webhook: what it said, or why that cannot be told; "
+                                         "overloaded: it was not asked, because too many questions were open",
+                                 .kind = METRIC_COUNTER},
+    [AUTHORITY_COUNT_DENIED] = WEBHOOK("denied"),
+    [AUTHORITY_COUNT_IGNORED] = WEBHOOK("ignored"),
+    [AUTHORITY_COUNT_TIMEOUT] = WEBHOOK("timeout"),
+    [AUTHORITY_COUNT_UNREACHABLE] = WEBHOOK("unreachable"),
+    [AUTHORITY_COUNT_STATUS] = WEBHOOK("status"),
+    [AUTHORITY_COUNT_MALFORMED] = WEBHOOK("malformed"),
+    [AUTHORITY_COUNT_OVERLOADED] = WEBHOOK("overloaded"),
+    [AUTHORITY_COUNT_REMEMBERED] = {.name = "millrace_authority_webhook_remembered_total",
+                                    .help = "Log-ins that were judged by an answer the webhook had given before",
+                                    .kind = METRIC_COUNTER},
+    [AUTHORITY_COUNT_JOINED] = {.name = "millrace_authority_webhook_joined_total",
+                                .help = "Log-ins that waited for the answer to a question that others had asked",
+                                .kind = METRIC_COUNTER},
+};
+
+void authority_metrics_register(void)
+{
+    metrics_register(counts, AUTHORITY_COUNTS);
+}
+
+void authority_metrics_count(enum authority_count which)
+{
+    metric_add(&counts[which], 1);
+}

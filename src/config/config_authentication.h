@@ -1,0 +1,28 @@
+/* config_authentication: what the configuration says about those outside the process who have a say in who may connect. A part of config.h. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/str.h"
+
+/* When the webhook is asked. */
+enum config_webhook_order {
+    CONFIG_WEBHOOK_FIRST, /* before the registry, which is asked if it does not decide */
+    CONFIG_WEBHOOK_LAST,  /* after the registry has found a password or token wrong */
+    CONFIG_WEBHOOK_ONLY,  /* instead of it */
+};
+
+struct config_webhook {
+    struct str url;   /* empty: there is none */
+    struct str token; /* a secret that it is shown; empty: none */
+    int order;        /* enum config_webhook_order */
+    uint64_t timeout_ms;
+    uint64_t cache_ms, cache_denied_ms; /* 0: each log-in is asked about */
+    uint64_t max_cached;
+    uint64_t connections, max_waiting;
+};
+
+struct config_authentication {
+    struct config_webhook webhook;
+};

@@ -1,0 +1,87 @@
+/* option_authentication: the rows of those outside the process who have a say in who may connect, for the table in option_table.c. */
+#pragma once
+
+#include "config/option.h"
+
+static const char *const webhook_order_choices[] = {
+    [CONFIG_WEBHOOK_FIRST] = "first",
+    [CONFIG_WEBHOOK_LAST] = "last",
+    [CONFIG_WEBHOOK_ONLY] = "only",
+    NULL,
+};
+
+#define AUTHENTICATION_OPTIONS(in_config, range)                                                                               \
+    {.path = "authentication",                                                                                                 \
+     .type = OPTION_SECTION,                                                                                                   \
+     .flags = OPTION_RELOADABLE,                                                                                               \
+     .help = "Who besides the registry has a say in which devices may connect. See REGISTRY.md."},                             \
+        {.path = "authentication.webhook",                                                                                     \
+         .type = OPTION_SECTION,                                                                                               \
+         .flags = OPTION_RELOADABLE,                                                                                           \
+         .help = "A server that is asked whether a device with this name and password, or this token, may connect. If it "     \
+                 "does not answer, the device may not, and is told that the service is unavailable."},                         \
+        {.path = "authentication.webhook.url",                                                                                 \
+         .type = OPTION_TEXT,                                                                                                  \
+         .flags = OPTION_RELOADABLE,                                                                                           \
+         range(0, 2000),                                                                                                       \
+         in_config(authentication.webhook.url),                                                                                \
+         .help = "Where the questions go by POST, as in https://idm.example/mqtt. Without one nobody is asked. What they "     \
+                 "hold is secret: use https:// (https_client) unless the server is on this machine."},                         \
+        {.path = "authentication.webhook.token",                                                                               \
+         .type = OPTION_TEXT,                                                                                                  \
+         .flags = OPTION_SECRET | OPTION_RELOADABLE,                                                                           \
+         range(0, 1024),                                                                                                       \
+         in_config(authentication.webhook.token),                                                                              \
+         .help = "What the server is shown, as Authorization: Bearer TOKEN."},                                                 \
+        {.path = "authentication.webhook.order",                                                                               \
+         .type = OPTION_CHOICE,                                                                                                \
+         .flags = OPTION_RELOADABLE,                                                                                           \
+         .initial = "first",                                                                                                   \
+         .choices = webhook_order_choices,                                                                                     \
+         in_config(authentication.webhook.order),                                                                              \
+         .help =                                                                                                               \
+             "first: it is asked before the registry, which decides when the answer is ignore. last: it is asked when the "    \
+             "registry has found a password or token wrong, or nobody by that name. only: the registry's passwords and "       \
+             "keys of tokens do not count. Pre-shared keys and certificates that a tenant trusts go before all of them."},     \
+        {.path = "authentication.webhook.timeout",                                                                             \
+         .type = OPTION_DURATION,                                                                                              \
+         .flags = OPTION_RELOADABLE,                                                                                           \
+         .initial = "3s",                                                                                                      \
+         range(10, 60 * 1000),                                                                                                 \
+         in_config(authentication.webhook.timeout_ms),                                                                         \
+         .help = "How long an answer may take, waiting for a connection included."},                                           \
+        {.path = "authentication.webhook.cache",                                                                               \
+         .type = OPTION_DURATION,                                                                                              \
+         .flags = OPTION_RELOADABLE,                                                                                           \
+         .initial = "1m",                                                                                                      \
+         range(0, 24 * 3600 * 1000),                                                                                           \
+         in_config(authentication.webhook.cache_ms),                                                                           \
+         .help = "How long it is remembered that somebody may connect; no longer than the answer's ttl. Over HTTP each "       \
+                 "request is a log-in. 0 asks each time."},                                                                    \
+        {.path = "authentication.webhook.cache_denied",                                                                        \
+         .type = OPTION_DURATION,                                                                                              \
+         .flags = OPTION_RELOADABLE,                                                                                           \
+         .initial = "5s",                                                                                                      \
+         range(0, 3600 * 1000),                                                                                                \
+         in_config(authentication.webhook.cache_denied_ms),                                                                    \
+         .help = "How long it is remembered that somebody may not, or that the server does not decide."},                      \
+        {.path = "authentication.webhook.max_cached",                                                                          \
+         .type = OPTION_NUMBER,                                                                                                \
+         .flags = OPTION_RELOADABLE,                                                                                           \
+         .initial = "100000",                                                                                                  \
+         range(1, 10000000),                                                                                                   \
+         in_config(authentication.webhook.max_cached),                                                                         \
+         .help =                                                                                                               \
+             "How many answers are remembered, in the process; the oldest go. Passwords are not kept, only a keyed hash."},    \
+        {.path = "authentication.webhook.connections",                                                                         \
+         .type = OPTION_NUMBER,                                                                                                \
+         .flags = OPTION_RELOADABLE,                                                                                           \
+         .initial = "32",                                                                                                      \
+         range(1, 1024),                                                                                                       \
+         in_config(authentication.webhook.connections),                                                                        \
+         .help = "How many questions are with the server at a time, shared among the workers (each has at least one)."},       \
+    {                                                                                                                          \
+        .path = "authentication.webhook.max_waiting", .type = OPTION_NUMBER, .flags = OPTION_RELOADABLE, .initial = "1000",    \
+        range(1, 100000), in_config(authentication.webhook.max_waiting),                                                       \
+        .help = "How many different questions may be unanswered. Past that devices are told that the service is unavailable."  \
+    }
