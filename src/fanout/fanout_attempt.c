@@ -11,12 +11,13 @@ static uint64_t now_of(const struct fanout_leg *leg)
     return leg->job->home->worker->loop.now_ms;
 }
 
-/* Tells the breaker, once for each attempt. */
+/* Tells the breaker and the histogram, once for each attempt. */
 static void report(struct fanout_leg *leg, bool has_failed)
 {
     struct fanout_endpoint *endpoint = leg->endpoint;
 
     leg->endpoint = NULL;
+    fanout_metrics_took(FANOUT_TIME_ATTEMPT, leg->job->home->worker->loop.now_us - leg->attempted_us);
     if (!fanout_breaker_report(&endpoint->breaker, leg->is_probe, has_failed, now_of(leg)))
         return;
     fanout_metrics_add(FANOUT_BREAKERS_OPENED, 1);
@@ -198,6 +199,7 @@ enum fanout_fault fanout_attempt_begin(struct fanout_leg *leg, const struct fano
     if (admission == FANOUT_BREAKER_REFUSED)
         return FANOUT_FAULT_BREAKER;
     leg->endpoint = endpoint;
+    leg->attempted_us = leg->job->home->worker->loop.now_us;
     leg->is_probe = admission == FANOUT_BREAKER_PROBE;
     if (leg->attempts == 1)
         fanout_budget_add(&endpoint->budget);

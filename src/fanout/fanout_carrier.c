@@ -68,8 +68,8 @@ static err begin(struct fanout_plane *plane, struct fanout_park_attempt *attempt
     job->view = fanout_view_ref(plane->view);
     job->channel = channel;
     job->only = subscription;
-    job->came_ms = plane->worker->loop.now_ms;
-    job->deadline_ms = job->came_ms + channel->timeout_ms;
+    job->came_us = plane->worker->loop.now_us;
+    job->deadline_ms = plane->worker->loop.now_ms + channel->timeout_ms;
     job->on_settled = on_settled;
     job->on_finished = on_finished;
     job->user = attempt;

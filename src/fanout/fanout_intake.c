@@ -11,11 +11,6 @@
 
 enum { POOLED_MAX = 64 };
 
-static uint64_t now_of(const struct fanout_plane *plane)
-{
-    return plane->worker->loop.now_ms;
-}
-
 /* ---- the pool ---- */
 
 static struct fanout_intake *intake_new(struct fanout_plane *plane)
@@ -123,7 +118,7 @@ static const enum fanout_rejection rejections[] = {[FANOUT_VERDICT_FAILED] = FAN
 static void count_answer(const struct fanout_intake *intake, const struct fanout_job *job)
 {
     fanout_metrics_add(FANOUT_EVENTS_WAITING, (uint64_t)-1);
-    fanout_metrics_add(FANOUT_DISPATCH_MS, now_of(intake->plane) - job->came_ms);
+    fanout_metrics_took(FANOUT_TIME_DISPATCH, intake->plane->worker->loop.now_us - job->came_us);
     if (http_exchange_is_cancelled(intake->x))
         fanout_metrics_add(FANOUT_EVENTS_DROPPED, 1);
     else if (job->verdict == FANOUT_VERDICT_TAKEN)
@@ -186,7 +181,7 @@ static struct fanout_job *job_for(struct fanout_intake *intake)
 
     job->view = fanout_view_ref(intake->view);
     job->channel = intake->channel;
-    job->came_ms = intake->came_ms;
+    job->came_us = intake->came_us;
     job->deadline_ms = intake->deadline_ms;
     job->on_settled = on_settled;
     job->on_finished = on_finished;
@@ -361,8 +356,8 @@ static void begin(struct http_exchange *x, struct fanout_view *view, const struc
     intake->x = x;
     intake->view = view;
     intake->channel = channel;
-    intake->came_ms = now_of(plane);
-    intake->deadline_ms = intake->came_ms + fanout_route_wait_ms(&x->request, channel->timeout_ms);
+    intake->came_us = plane->worker->loop.now_us;
+    intake->deadline_ms = plane->worker->loop.now_ms + fanout_route_wait_ms(&x->request, channel->timeout_ms);
     x->user = intake;
     x->on_cancel = on_cancel;
     if (!document.p && cloudevent_http_mode(type) == CLOUDEVENT_MODE_BATCH)

@@ -25,7 +25,7 @@ struct fanout_intake {
     struct arena arena;
     struct fanout_view *view;
     const struct fanout_channel *channel;
-    uint64_t came_ms, deadline_ms;
+    uint64_t came_us, deadline_ms;
     struct list jobs; /* not finished */
     /* Of a batch. */
     struct fanout_item *items; /* NULL: it is none */

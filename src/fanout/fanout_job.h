@@ -33,7 +33,7 @@ struct fanout_job {
     const struct fanout_channel *channel;
     const struct fanout_subscription *only; /* NULL: all. Of a parked event: the one it is parked for */
     struct fanout_event event;
-    uint64_t came_ms, deadline_ms; /* of the loops' clocks, which are one */
+    uint64_t came_us, deadline_ms; /* of the loops' clocks, which are one */
 
     void (*on_settled)(struct fanout_job *job);
     void (*on_finished)(struct fanout_job *job);

@@ -36,6 +36,7 @@ static void end(struct fanout_leg *leg, enum fanout_outcome outcome)
     lane->n_running--;
     lane->ended[outcome]++;
     fanout_metrics_end(outcome);
+    fanout_metrics_took(FANOUT_TIME_DELIVERY, plane_of(leg)->worker->loop.now_us - leg->began_us);
     fanout_metrics_add(FANOUT_DELIVERIES_RUNNING, (uint64_t)-1);
     fanout_job_end_leg(job, outcome != FANOUT_OUTCOME_FAILED);
 }
@@ -315,6 +316,7 @@ void fanout_leg_begin(struct fanout_job *job, const struct fanout_subscription *
 
     leg->job = job;
     leg->subscription = subscription;
+    leg->began_us = plane_of(leg)->worker->loop.now_us;
     leg->slot = fanout_view_slot(job->home_view, job->channel, subscription);
     list_push(&job->legs, &leg->link);
     job->n_running++;

@@ -48,6 +48,7 @@ struct fanout_leg {
     bool is_record_held, is_parcel_held; /* somebody still uses that part of it */
     uint16_t status;                     /* of the last attempt; 0: no answer */
     uint32_t attempts;                   /* in this role */
+    uint64_t began_us, attempted_us;     /* when it began, and its last attempt, by the loop's clock */
     uint64_t failed_at_ms;               /* wall clock of the first failure; 0: none */
 };
 

@@ -58,9 +58,6 @@ static struct metric counters[FANOUT_COUNTERS] = {
     [FANOUT_TURNS_WAITED] = {.name = DELIVERIES "held_back_total",
                              .help = "Deliveries that waited for their subscription's max_inflight.",
                              .kind = METRIC_COUNTER},
-    [FANOUT_DISPATCH_MS] = {.name = "millrace_fanout_dispatch_milliseconds_total",
-                            .help = "Time from an event's coming to its answer, summed over all events.",
-                            .kind = METRIC_COUNTER},
 };
 
 static const char *const rejection_names[FANOUT_REJECTIONS] = {
@@ -135,12 +132,24 @@ static struct metric faults[FANOUT_FAULTS] = {
     [FANOUT_FAULT_ABANDONED] = FAULT("abandoned", NULL),
 };
 
+#define TOOK(what, text)                                                                                                       \
+    {                                                                                                                          \
+        .name = "millrace_fanout_" what "_seconds", .help = text, .kind = METRIC_HISTOGRAM, .buckets = &metric_buckets_latency \
+    }
+
+static struct metric times[FANOUT_TIMES] = {
+    [FANOUT_TIME_DISPATCH] = TOOK("dispatch", "Time from an event's coming to its answer."),
+    [FANOUT_TIME_DELIVERY] = TOOK("delivery", "Time a delivery took, its retries, reply and dead letter included."),
+    [FANOUT_TIME_ATTEMPT] = TOOK("attempt", "Time of an attempt at any target, until its answer or whatever ended it."),
+};
+
 void fanout_metrics_register(void)
 {
     metrics_register(counters, ARRAY_LEN(counters));
     metrics_register(rejections, ARRAY_LEN(rejections));
     metrics_register(outcomes, ARRAY_LEN(outcomes));
     metrics_register(faults, ARRAY_LEN(faults));
+    metrics_register(times, ARRAY_LEN(times));
 }
 
 void fanout_metrics_add(enum fanout_counter which, uint64_t n)
@@ -161,6 +170,11 @@ void fanout_metrics_end(enum fanout_outcome outcome)
 void fanout_metrics_fail(enum fanout_fault fault)
 {
     metric_add(&faults[fault], 1);
+}
+
+void fanout_metrics_took(enum fanout_time which, uint64_t us)
+{
+    metric_observe(&times[which], us);
 }
 
 const char *fanout_metrics_fault_name(enum fanout_fault fault)

@@ -67,8 +67,15 @@ enum fanout_counter {
     FANOUT_REPLIES_SENT,
     FANOUT_REPLIES_IGNORED, /* no target, or not with this status */
     FANOUT_TURNS_WAITED,    /* deliveries that waited for max_inflight */
-    FANOUT_DISPATCH_MS,     /* sum over all events that were answered */
     FANOUT_COUNTERS,
+};
+
+/* How long it took. */
+enum fanout_time {
+    FANOUT_TIME_DISPATCH, /* from an event's coming to its answer */
+    FANOUT_TIME_DELIVERY, /* from the beginning of a delivery to its end, retries, replies and dead letters included */
+    FANOUT_TIME_ATTEMPT,  /* from the beginning of an attempt to its answer, or to the fault that ended it */
+    FANOUT_TIMES,
 };
 
 /* Registers all. Once, before threads start; a no-op when done. */
@@ -78,6 +85,7 @@ void fanout_metrics_add(enum fanout_counter which, uint64_t n);
 void fanout_metrics_reject(enum fanout_rejection reason);
 void fanout_metrics_end(enum fanout_outcome outcome);
 void fanout_metrics_fail(enum fanout_fault fault);
+void fanout_metrics_took(enum fanout_time which, uint64_t us);
 
 /* The label of a fault, for logs and answers too. Never NULL. */
 const char *fanout_metrics_fault_name(enum fanout_fault fault);

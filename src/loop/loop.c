@@ -29,6 +29,15 @@ uint64_t loop_wall_ms(void)
     return clock_ms(CLOCK_REALTIME);
 }
 
+static void read_clock(struct loop *l)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    l->now_us = (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+    l->now_ms = l->now_us / 1000;
+}
+
 /* Only resets the eventfd; the mail itself is drained in every turn. */
 static void on_wake(struct io *io, uint32_t events)
 {
@@ -52,7 +61,7 @@ static bool open_descriptors(struct loop *l, size_t mailbox_limit_bytes)
 err loop_init(struct loop *l, size_t mailbox_limit_bytes, struct errinfo *ei)
 {
     memset(l, 0, sizeof *l);
-    l->now_ms = loop_clock_ms();
+    read_clock(l);
     l->first_task = &l->end_of_tasks;
     wheel_init(&l->wheel, l->now_ms);
     l->mailbox.wake_fd = -1;
@@ -189,7 +198,7 @@ void loop_turn(struct loop *l, int max_wait_ms)
     struct epoll_event events[EVENTS_MAX];
     int n = epoll_wait(l->epoll_fd, events, EVENTS_MAX, wait_ms(l, max_wait_ms));
 
-    l->now_ms = loop_clock_ms();
+    read_clock(l);
     note_processor_time(l);
     l->n_handshakes = 0;
     wheel_set_clock(&l->wheel, l->now_ms); /* a timer that a handler sets counts from here, not from before the wait */

@@ -36,7 +36,7 @@ struct task {
 struct loop {
     struct mailbox mailbox;
     struct wheel wheel;
-    uint64_t now_ms;            /* monotonic, read once a turn */
+    uint64_t now_ms, now_us;    /* monotonic, read once a turn */
     uint64_t cpu_ms, cpu_at_ms; /* this thread's processor time, and when it was read */
     int epoll_fd;
     struct io wake;

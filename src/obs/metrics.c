@@ -11,6 +11,10 @@
 /* Cells of two threads never share a cache line. */
 enum { CACHE_LINE = 64, TABLES_MAX = 256 };
 
+static const uint64_t latency_bounds_us[] = {100,    250,    500,    1000,    2500,    5000,    10000,    25000,    50000,
+                                             100000, 250000, 500000, 1000000, 2500000, 5000000, 10000000, 30000000, 60000000};
+const struct metric_buckets metric_buckets_latency = {latency_bounds_us, ARRAY_LEN(latency_bounds_us), 1e6};
+
 /* One thread's cells. Never freed: the sums must outlive the thread. */
 struct cells {
     struct cells *next;
@@ -34,6 +38,12 @@ static struct {
     _Atomic(struct cells *) cells;
 } registry = {.n_slots = 1};
 
+/* A histogram has a cell for each bucket, the last one included, and behind them its sum. */
+static uint32_t n_cells(const struct metric *m)
+{
+    return m->kind == METRIC_HISTOGRAM ? (uint32_t)m->buckets->n + 2 : 1;
+}
+
 void metrics_register(struct metric *table, size_t n)
 {
     for (size_t i = 0; i < registry.n_tables; i++)
@@ -43,8 +53,9 @@ void metrics_register(struct metric *table, size_t n)
     for (size_t i = 0; i < n; i++) {
         if (table[i].read)
             continue;
-        ASSERT(registry.n_slots < METRIC_CELLS);
-        table[i].slot = registry.n_slots++;
+        ASSERT(registry.n_slots + n_cells(&table[i]) <= METRIC_CELLS);
+        table[i].slot = registry.n_slots;
+        registry.n_slots += n_cells(&table[i]);
     }
     registry.tables[registry.n_tables].table = table;
     registry.tables[registry.n_tables++].n = n;
@@ -91,31 +102,84 @@ static uint64_t noted_value(struct cells *c, uint32_t slot)
     return noted ? noted[slot] : atomic_load_explicit(&c->cell[slot], memory_order_relaxed);
 }
 
-/* As metric_value(), from what the threads noted. */
-static int64_t written_value(const struct metric *m)
+/* As sum_of_cells(), from what the threads noted. */
+static uint64_t sum_of_noted(uint32_t slot)
 {
     uint64_t sum;
 
-    if (m->slot == 0)
+    if (slot == 0)
         return 0;
-    sum = noted_value(&common, m->slot);
+    sum = noted_value(&common, slot);
     for (struct cells *c = atomic_load(&registry.cells); c; c = c->next)
-        sum += noted_value(c, m->slot);
-    return (int64_t)sum;
+        sum += noted_value(c, slot);
+    return sum;
+}
+
+static uint64_t sum_of_cells(uint32_t slot)
+{
+    uint64_t sum;
+
+    if (slot == 0)
+        return 0;
+    sum = atomic_load_explicit(&common.cell[slot], memory_order_relaxed);
+    for (struct cells *c = atomic_load(&registry.cells); c; c = c->next)
+        sum += atomic_load_explicit(&c->cell[slot], memory_order_relaxed);
+    return sum;
 }
 
 int64_t metric_value(const struct metric *m)
 {
-    uint64_t sum;
+    uint64_t sum = 0;
 
     if (m->read)
         return (int64_t)m->read(m->context);
-    if (m->slot == 0)
-        return 0;
-    sum = atomic_load_explicit(&common.cell[m->slot], memory_order_relaxed);
-    for (struct cells *c = atomic_load(&registry.cells); c; c = c->next)
-        sum += atomic_load_explicit(&c->cell[m->slot], memory_order_relaxed);
+    if (m->kind != METRIC_HISTOGRAM)
+        return (int64_t)sum_of_cells(m->slot);
+    for (uint32_t i = 0; i <= m->buckets->n && m->slot; i++)
+        sum += sum_of_cells(m->slot + i);
     return (int64_t)sum;
+}
+
+void metric_observe(const struct metric *histogram, uint64_t value)
+{
+    const struct metric_buckets *b = histogram->buckets;
+    uint32_t bucket = 0;
+
+    if (histogram->slot == 0) /* it was not registered, and cells of others follow the one that is nobody's */
+        return;
+    while (bucket < b->n && value > b->bounds[bucket])
+        bucket++;
+    metric_add_to_cell(histogram->slot + bucket, 1);
+    metric_add_to_cell(histogram->slot + (uint32_t)b->n + 1, value);
+}
+
+/* One bucket has all values up to its bound, those of the buckets before it too. */
+static err write_bucket(struct buf *out, const struct metric *m, uint32_t bucket, uint64_t count)
+{
+    const char *labels = m->labels ? m->labels : "", *comma = m->labels ? "," : "";
+
+    if (bucket == m->buckets->n)
+        return buf_printf(out, MEM_OBS, "%s_bucket{%s%sle=\"+Inf\"} %llu\n", m->name, labels, comma, (unsigned long long)count);
+    return buf_printf(out, MEM_OBS, "%s_bucket{%s%sle=\"%g\"} %llu\n", m->name, labels, comma,
+                      (double)m->buckets->bounds[bucket] / m->buckets->unit, (unsigned long long)count);
+}
+
+static err write_histogram(struct buf *out, const struct metric *m)
+{
+    const char *open = m->labels ? "{" : "", *labels = m->labels ? m->labels : "", *close = m->labels ? "}" : "";
+    uint32_t n = (uint32_t)m->buckets->n;
+    uint64_t count = 0, sum = m->slot ? sum_of_noted(m->slot + n + 1) : 0;
+    err e = E_OK;
+
+    for (uint32_t i = 0; i <= n && e == E_OK; i++) {
+        count += m->slot ? sum_of_noted(m->slot + i) : 0;
+        e = write_bucket(out, m, i, count);
+    }
+    if (e == E_OK)
+        e = buf_printf(out, MEM_OBS, "%s_sum%s%s%s %.15g\n", m->name, open, labels, close, (double)sum / m->buckets->unit);
+    return e == E_OK
+               ? buf_printf(out, MEM_OBS, "%s_count%s%s%s %llu\n", m->name, open, labels, close, (unsigned long long)count)
+               : e;
 }
 
 static err write_value(struct buf *out, const struct metric *m)
@@ -123,8 +187,10 @@ static err write_value(struct buf *out, const struct metric *m)
     const char *open = m->labels ? "{" : "", *labels = m->labels ? m->labels : "", *close = m->labels ? "}" : "";
     double value;
 
+    if (m->kind == METRIC_HISTOGRAM)
+        return write_histogram(out, m);
     if (!m->read)
-        return buf_printf(out, MEM_OBS, "%s%s%s%s %lld\n", m->name, open, labels, close, (long long)written_value(m));
+        return buf_printf(out, MEM_OBS, "%s%s%s%s %lld\n", m->name, open, labels, close, (long long)sum_of_noted(m->slot));
     value = m->read(m->context);
     if (isnan(value) || isinf(value))
         return buf_printf(out, MEM_OBS, "%s%s%s%s %s\n", m->name, open, labels, close,
@@ -136,6 +202,8 @@ static err write_value(struct buf *out, const struct metric *m)
 /* Help texts are ours, but a line end or backslash in one would break the format. */
 static err write_header(struct buf *out, const struct metric *m)
 {
+    static const char *const types[] = {
+        [METRIC_COUNTER] = "counter", [METRIC_GAUGE] = "gauge", [METRIC_HISTOGRAM] = "histogram"};
     err e = buf_printf(out, MEM_OBS, "# HELP %s ", m->name);
 
     for (const char *p = m->help ? m->help : ""; *p && e == E_OK; p++) {
@@ -148,7 +216,7 @@ static err write_header(struct buf *out, const struct metric *m)
     }
     if (e != E_OK)
         return e;
-    return buf_printf(out, MEM_OBS, "\n# TYPE %s %s\n", m->name, m->kind == METRIC_COUNTER ? "counter" : "gauge");
+    return buf_printf(out, MEM_OBS, "\n# TYPE %s %s\n", m->name, types[m->kind]);
 }
 
 static struct metric *metric_at(size_t *table, size_t *i)

@@ -38,6 +38,16 @@ static struct metric second[] = {
     {.name = "test_read", .labels = "n=\"2\"", .kind = METRIC_GAUGE, .read = read_context, .context = &odd_values[2]},
 };
 static struct metric stray = {.name = "test_stray_total", .help = "Never registered.", .kind = METRIC_COUNTER};
+static const uint64_t bounds[] = {1000, 2500};
+static const struct metric_buckets buckets = {bounds, ARRAY_LEN(bounds), 1e3};
+static struct metric histograms[] = {
+    {.name = "test_wait_seconds", .help = "W.", .kind = METRIC_HISTOGRAM, .buckets = &buckets},
+    {.name = "test_size_bytes", .labels = "x=\"1\"", .help = "S.", .kind = METRIC_HISTOGRAM, .buckets = &buckets},
+    {.name = "test_size_bytes", .labels = "x=\"2\"", .kind = METRIC_HISTOGRAM, .buckets = &buckets},
+    {.name = "test_after_total", .help = "Its cell is behind theirs.", .kind = METRIC_COUNTER},
+};
+static struct metric stray_histogram = {
+    .name = "test_stray_seconds", .help = "Never registered.", .kind = METRIC_HISTOGRAM, .buckets = &buckets};
 static struct loop loop;
 
 static int register_all(void **state)
@@ -45,6 +55,7 @@ static int register_all(void **state)
     (void)state;
     metrics_register(first, ARRAY_LEN(first));
     metrics_register(second, ARRAY_LEN(second));
+    metrics_register(histograms, ARRAY_LEN(histograms));
     metrics_register(first, ARRAY_LEN(first)); /* again: nothing happens */
     process_metrics_register();
     process_metrics_register_loop(&loop, "main");
@@ -135,6 +146,52 @@ static void text_can_be_read_back(void **state)
     buf_free(&out, MEM_OBS);
 }
 
+static void *observe_on_own_cells(void *context)
+{
+    metrics_attach_thread();
+    metric_observe(context, 1000);
+    metric_observe(context, 1001);
+    return NULL;
+}
+
+static void histogram_counts_a_value_in_all_buckets_it_does_not_exceed(void **state)
+{
+    static struct exposition x;
+    struct buf out = {0};
+    pthread_t thread;
+
+    (void)state;
+    metric_observe(&histograms[0], 0);
+    metric_observe(&histograms[0], 1 << 20);
+    metric_observe(&histograms[2], 2500);
+    metric_observe(&stray_histogram, 1);
+    assert_int_equal(pthread_create(&thread, NULL, observe_on_own_cells, &histograms[0]), 0);
+    pthread_join(thread, NULL);
+    assert_int_equal(metrics_write(&out), E_OK);
+    if (!exposition_read(&x, buf_str(&out)))
+        fail_msg("%s", x.problem);
+    assert_true(exposition_value(&x, "test_wait_seconds_bucket{le=\"1\"}") == 2);
+    assert_true(exposition_value(&x, "test_wait_seconds_bucket{le=\"2.5\"}") == 3);
+    assert_true(exposition_value(&x, "test_wait_seconds_bucket{le=\"+Inf\"}") == 4);
+    assert_true(exposition_value(&x, "test_wait_seconds_sum") == (1000 + 1001 + (1 << 20)) / 1e3);
+    assert_true(exposition_value(&x, "test_wait_seconds_count") == 4);
+    assert_true(exposition_value(&x, "test_size_bytes_bucket{x=\"1\",le=\"+Inf\"}") == 0);
+    assert_true(exposition_value(&x, "test_size_bytes_bucket{x=\"2\",le=\"1\"}") == 0);
+    assert_true(exposition_value(&x, "test_size_bytes_bucket{x=\"2\",le=\"2.5\"}") == 1);
+    assert_true(exposition_value(&x, "test_size_bytes_sum{x=\"2\"}") == 2.5);
+    assert_true(exposition_value(&x, "test_after_total") == 0);
+    assert_int_equal(metric_value(&histograms[0]), 4);
+    assert_int_equal(metric_value(&stray_histogram), 0);
+    buf_free(&out, MEM_OBS);
+}
+
+static void bounds_of_latency_rise(void **state)
+{
+    (void)state;
+    for (size_t i = 1; i < metric_buckets_latency.n; i++)
+        assert_true(metric_buckets_latency.bounds[i - 1] < metric_buckets_latency.bounds[i]);
+}
+
 static void values_that_are_no_numbers_are_written_as_prometheus_wants(void **state)
 {
     struct buf out = {0};
@@ -185,6 +242,11 @@ static void checker_finds_faults(void **state)
         "# HELP a A.\n# TYPE a gauge\na x\n",
         "# HELP a A.\n# TYPE a gauge\na 1\n# HELP b B.\n# TYPE b gauge\nb 1\n# HELP a A.\n# TYPE a gauge\na{x=\"1\"} 1\n",
         "# HELP a A.\n# TYPE b gauge\n",
+        "# HELP a A.\n# TYPE a histogram\na 1\n",
+        "# HELP a A.\n# TYPE a histogram\na_bucket 1\n",
+        "# HELP a A.\n# TYPE a histogram\na_bucket{le=\"1\"} 2\na_bucket{le=\"+Inf\"} 1\n",
+        "# HELP a A.\n# TYPE a histogram\na_bucket{le=\"1\"} 2\na_sum 1\n",
+        "# HELP a A.\n# TYPE a histogram\na_bucket{le=\"+Inf\"} 2\na_sum 1\na_count 1\n",
     };
     static struct exposition x;
 
@@ -201,6 +263,8 @@ int main(void)
         cmocka_unit_test(sums_of_ended_threads_stay),
         cmocka_unit_test(gauge_raised_on_one_thread_is_lowered_on_another),
         cmocka_unit_test(thread_without_cells_and_unregistered_metric_do_no_harm),
+        cmocka_unit_test(histogram_counts_a_value_in_all_buckets_it_does_not_exceed),
+        cmocka_unit_test(bounds_of_latency_rise),
         cmocka_unit_test(values_that_are_no_numbers_are_written_as_prometheus_wants),
         cmocka_unit_test(every_failed_allocation_is_told),
         cmocka_unit_test(checker_finds_faults),

@@ -488,6 +488,20 @@ def test_a_channel_that_is_its_own_subscriber_ends_in_an_error(fan, subscriber, 
     assert sidecar.metrics().sum("millrace_fanout_events_received_total") == 6
 
 
+# --- how long it takes ---
+
+def test_histograms_have_how_long_events_deliveries_and_attempts_took(fan, subscriber):
+    quick, slow = subscriber(), subscriber([Answer(503, {"Retry-After": "1"}), Answer(202)])
+    sidecar = fan(quick.url, {"subscriber": slow.url, "delivery": QUICK})
+    assert sidecar.send().status == 202
+    metrics = sidecar.metrics()
+    for name, n, slow_ones in (("dispatch", 1, 1), ("delivery", 2, 1), ("attempt", 3, 0)):
+        metric = f"millrace_fanout_{name}_seconds"
+        assert metrics.sum(f"{metric}_count") == metrics.sum(f"{metric}_bucket", le="+Inf") == n
+        assert metrics.sum(f"{metric}_bucket", le="0.5") <= n - slow_ones
+        assert metrics.sum(f"{metric}_sum") >= 0.9 * slow_ones
+
+
 # --- filters ---
 
 FILTERS = {

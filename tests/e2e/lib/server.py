@@ -85,6 +85,8 @@ class Metrics:
         begun = self.sum("millrace_fanout_deliveries_begun_total")
         ends = {end: self.sum(f"millrace_fanout_deliveries_{end}") for end in ("ended_total", "running")}
         assert begun == sum(ends.values()), f"{begun} deliveries began, but {ends}"
+        timed = self.sum("millrace_fanout_delivery_seconds_count")
+        assert timed == ends["ended_total"], f"{timed} deliveries took their time, but {ends}"
 
 
 class Server:
