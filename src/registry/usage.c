@@ -287,15 +287,32 @@ void usage_take_changes(void (*visit)(void *context, struct str tenant, const st
     pthread_mutex_unlock(&book.lock);
 }
 
+/* False: the meter has as much. */
+static bool raise_meter(struct meter *meter, int64_t begin_ms, int64_t used)
+{
+    int64_t known_ms = atomic_load(&meter->begin_ms);
+
+    if (known_ms > begin_ms || (known_ms == begin_ms && atomic_load(&meter->used) >= used))
+        return false;
+    atomic_store(&meter->begin_ms, begin_ms);
+    atomic_store(&meter->used, used);
+    return true;
+}
+
 void usage_restore(struct str tenant, const struct usage_state *state)
 {
     struct usage *usage = usage_ref(tenant);
 
-    atomic_store(&usage->bytes.begin_ms, state->bytes_begin_ms);
-    atomic_store(&usage->bytes.used, state->bytes);
-    atomic_store(&usage->connected_ms.begin_ms, state->connected_begin_ms);
-    atomic_store(&usage->connected_ms.used, state->connected_ms);
-    usage->taken = *state;
+    pthread_mutex_lock(&book.lock);
+    if (raise_meter(&usage->bytes, state->bytes_begin_ms, state->bytes)) {
+        usage->taken.bytes_begin_ms = state->bytes_begin_ms;
+        usage->taken.bytes = state->bytes;
+    }
+    if (raise_meter(&usage->connected_ms, state->connected_begin_ms, state->connected_ms)) {
+        usage->taken.connected_begin_ms = state->connected_begin_ms;
+        usage->taken.connected_ms = state->connected_ms;
+    }
+    pthread_mutex_unlock(&book.lock);
     usage_unref(usage);
 }
 

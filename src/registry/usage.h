@@ -58,7 +58,8 @@ struct usage_state {
 void usage_take_changes(void (*visit)(void *context, struct str tenant, const struct usage_state *state), void *context,
                         int64_t now_ms);
 
-/* What an earlier process has counted; before anybody counts. Its connections are gone. */
+/* What an earlier process has counted; its connections are gone. Of what is known already the later period counts, and the
+ * larger number. */
 void usage_restore(struct str tenant, const struct usage_state *state);
 
 /* What all other instances together have counted, in place of what was said of them before. What is of an earlier period than
