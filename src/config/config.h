@@ -154,7 +154,8 @@ struct config_tenant_limits {
 struct config_device {
     struct str id;
     unsigned line;
-    struct str mapper; /* of what it sends, by name; empty: the tenant's */
+    struct str mapper;         /* of what it sends, by name; empty: the tenant's */
+    struct str command_mapper; /* of the commands that it gets, likewise */
     bool is_enabled;
     struct str auth_id;        /* the id of the device if it has a password and the file gives no other */
     struct str password;       /* a secret; empty: the device cannot log in, only gateways speak for it */
@@ -165,7 +166,8 @@ struct config_device {
 struct config_tenant {
     struct str id;
     unsigned line;
-    struct str mapper; /* of its devices, by name; empty: none */
+    struct str mapper;         /* of its devices, by name; empty: none */
+    struct str command_mapper; /* of the commands that they get, likewise */
     bool is_enabled;
     struct config_adapter *adapters; /* none: every adapter is on */
     size_t adapter_count;
@@ -186,7 +188,7 @@ struct config_admin_user {
     struct config_strings tenants; /* none: all */
 };
 
-/* A server that rewrites messages before they go to Kafka (adapter/mqtt/mqtt_mapper.h). */
+/* A server that rewrites messages before they go to Kafka or, as commands, to devices (adapter/mqtt/mqtt_mapper.h). */
 struct config_mapper {
     struct str id; /* its name */
     unsigned line;

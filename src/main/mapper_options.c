@@ -33,11 +33,16 @@ static void check_name(struct checker *k, struct str name, const char *what, str
 
 static void check_tenant(struct checker *k, const struct config_tenant *ten)
 {
-    static const char key[] = "downstream-message-mapper";
+    static const char down[] = "downstream-message-mapper", up[] = "upstream-message-mapper";
 
-    check_name(k, ten->mapper, "tenant ", ten->id, key, ten->line);
-    for (size_t i = 0; i < ten->device_count; i++)
-        check_name(k, ten->devices[i].mapper, "device ", ten->devices[i].id, key, ten->devices[i].line);
+    check_name(k, ten->mapper, "tenant ", ten->id, down, ten->line);
+    check_name(k, ten->command_mapper, "tenant ", ten->id, up, ten->line);
+    for (size_t i = 0; i < ten->device_count; i++) {
+        const struct config_device *dev = &ten->devices[i];
+
+        check_name(k, dev->mapper, "device ", dev->id, down, dev->line);
+        check_name(k, dev->command_mapper, "device ", dev->id, up, dev->line);
+    }
 }
 
 err mapper_options_check(const struct config *config, const char *file, struct config_errors *errors)

@@ -17,6 +17,7 @@ struct registry_tenant {
     const struct config_properties *defaults;  /* lowest rank in the merge of headers */
     const struct config_tenant_limits *limits; /* what it may use */
     struct str mapper;                         /* of what its devices send; empty: none */
+    struct str command_mapper;                 /* of the commands that they get; empty: none */
     struct registry *registry;                 /* what a principal keeps alive; NULL in tests without one */
     struct usage *usage;                       /* what it uses of its limits (usage.h); NULL in tests without a registry */
 };
@@ -30,6 +31,7 @@ struct registry_device {
     bool may_provision;                       /* as a gateway it may have devices registered */
     bool has_gateways;                        /* it may be reached by a gateway */
     struct str mapper;                        /* its own or the tenant's; empty: none */
+    struct str command_mapper;                /* the same, of the commands that it gets */
     const struct config_strings *via;         /* ids of the gateways that may act for it */
     const struct config_strings *via_groups;  /* groups whose members may */
     const struct config_strings *member_of;   /* groups it belongs to as a gateway */

@@ -88,6 +88,7 @@ static void add_device(struct registry *registry, const struct registry_tenant *
                    .is_enabled = source->is_enabled,
                    .has_gateways = source->via.count > 0,
                    .mapper = source->mapper.n ? source->mapper : ten->mapper,
+                   .command_mapper = source->command_mapper.n ? source->command_mapper : ten->command_mapper,
                    .via = &source->via,
                    .via_groups = &none,
                    .member_of = &none,
@@ -127,9 +128,15 @@ struct registry *registry_new(struct config *config)
         const struct config_tenant *source = &config->tenants[i];
         struct registry_tenant *ten = &registry->tenants[i];
 
-        *ten = (struct registry_tenant){source->id,        source->is_enabled,   adapters_of(source),
-                                        &source->defaults, &source->limits,      source->mapper,
-                                        registry,          usage_ref(source->id)};
+        *ten = (struct registry_tenant){.id = source->id,
+                                        .is_enabled = source->is_enabled,
+                                        .adapters = adapters_of(source),
+                                        .defaults = &source->defaults,
+                                        .limits = &source->limits,
+                                        .mapper = source->mapper,
+                                        .command_mapper = source->command_mapper,
+                                        .registry = registry,
+                                        .usage = usage_ref(source->id)};
         map_add(&registry->tenants_by_id, MEM_REGISTRY, siphash(ten->id), ten);
         add_devices(registry, ten, source);
     }

@@ -75,6 +75,8 @@ static json_t *tenant_document(const struct config_tenant *ten)
     document_set(object, "resource-limits", limits);
     if (ten->mapper.n)
         document_set_text(object, "downstream-message-mapper", ten->mapper);
+    if (ten->command_mapper.n)
+        document_set_text(object, "upstream-message-mapper", ten->command_mapper);
     return object;
 }
 
@@ -89,6 +91,8 @@ static json_t *device_document(const struct config_device *dev)
     set_properties(object, &dev->defaults);
     if (dev->mapper.n)
         document_set_text(object, "downstream-message-mapper", dev->mapper);
+    if (dev->command_mapper.n)
+        document_set_text(object, "upstream-message-mapper", dev->command_mapper);
     return object;
 }
 

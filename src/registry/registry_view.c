@@ -420,6 +420,7 @@ static void fill_tenant(struct registry *entry, struct str id, const json_t *doc
         .defaults = copy_properties(entry, json_object_get(document, "defaults")),
         .limits = bounds,
         .mapper = copy(entry, document_get_text(document, "downstream-message-mapper")),
+        .command_mapper = copy(entry, document_get_text(document, "upstream-message-mapper")),
         .registry = entry,
     };
 }
@@ -453,12 +454,14 @@ static void fill_device(struct registry *entry, struct str id, const json_t *doc
 {
     struct device_entry *dev = arena_alloc(&entry->arena, MEM_REGISTRY, sizeof *dev);
     struct str mapper = document_get_text(document, "downstream-message-mapper");
+    struct str command_mapper = document_get_text(document, "upstream-message-mapper");
 
     dev->device = (struct registry_device){
         .id = copy(entry, id),
         .tenant = entry->tenants,
         .is_enabled = document_get_bool(document, "enabled", true),
         .mapper = mapper.n ? copy(entry, mapper) : entry->tenants->mapper,
+        .command_mapper = command_mapper.n ? copy(entry, command_mapper) : entry->tenants->command_mapper,
         .via = copy_strings(entry, json_object_get(document, "via")),
         .via_groups = copy_strings(entry, json_object_get(document, "viaGroups")),
         .member_of = copy_strings(entry, json_object_get(document, "memberOf")),

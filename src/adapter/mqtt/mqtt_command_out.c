@@ -1,5 +1,6 @@
 #include "adapter/mqtt/mqtt_command_out.h"
 
+#include "adapter/mqtt/mqtt_mapper.h"
 #include "base/check.h"
 #include "broker/broker_metrics.h"
 #include "broker/outgoing.h"
@@ -61,7 +62,7 @@ static void on_over(struct mail *m)
 }
 
 /* MQTT 5's properties, which older clients do not get: the content type, the message id, and the trace. False: no memory. */
-static bool encode_properties(struct buf *encoded, const struct command_record *record)
+static bool encode_properties(struct buf *encoded, const struct command_record *record, struct str content_type)
 {
     struct mqtt_properties props = {0};
     struct buf user = {0};
@@ -72,22 +73,24 @@ static bool encode_properties(struct buf *encoded, const struct command_record *
     if (record->trace.parent.n && record->trace.state.n)
         is_good = is_good && mqtt_property_append_user(&user, MEM_ADAPTER, STR("tracestate"), record->trace.state) == E_OK;
     props.raw = buf_str(&user);
-    if (record->content_type.n)
-        mqtt_property_set_text(&props, MQTT_PROPERTY_CONTENT_TYPE, record->content_type);
+    if (content_type.n)
+        mqtt_property_set_text(&props, MQTT_PROPERTY_CONTENT_TYPE, content_type);
     is_good = is_good && mqtt_property_encode_bare(encoded, MEM_ADAPTER, &props) == E_OK;
     buf_free(&user, MEM_ADAPTER);
     return is_good;
 }
 
-static struct message *message_of(const struct command *command, struct str topic)
+static struct message *message_of(const struct command *command, const struct mqtt_mapped *mapped, struct str topic)
 {
+    struct str payload = mapped ? mapped->payload : command->record.value;
+    struct str content_type = mapped && mapped->content_type.n ? mapped->content_type : command->record.content_type;
     struct buf encoded = {0};
     struct message *message = NULL;
     struct str properties;
 
-    if (encode_properties(&encoded, &command->record)) {
+    if (encode_properties(&encoded, &command->record, content_type)) {
         properties = buf_str(&encoded);
-        message = message_new(command->tenant, topic, command->record.value, properties.n);
+        message = message_new(command->tenant, topic, payload, properties.n);
         if (message && properties.n)
             memcpy(message_properties(message), properties.p, properties.n);
     }
@@ -97,7 +100,7 @@ static struct message *message_of(const struct command *command, struct str topi
 
 /* NULL: no memory, or the topic is longer than MQTT has them. */
 static struct message *make_message(const struct mqtt_conn *c, const struct command_filter *filter,
-                                    const struct command *command)
+                                    const struct command *command, const struct mqtt_mapped *mapped)
 {
     struct command_address address = {.device = command->target, .subject = command->record.subject};
     char id[COMMAND_ID_BYTES], *topic;
@@ -113,7 +116,7 @@ static struct message *make_message(const struct mqtt_conn *c, const struct comm
     if (!topic)
         return NULL;
     command_topic_format(filter, &address, topic);
-    message = message_of(command, (struct str){topic, n});
+    message = message_of(command, mapped, (struct str){topic, n});
     mem_free(MEM_ADAPTER, topic);
     return message;
 }
@@ -131,10 +134,10 @@ void mqtt_command_out_fini(struct mqtt_worker *mw)
 }
 
 void mqtt_command_out_deliver(struct mqtt_conn *c, const struct command_filter *filter, uint8_t qos, uint32_t subscription_id,
-                              struct command *command)
+                              struct command *command, const struct mqtt_mapped *mapped)
 {
     struct loop *loop = &c->mw->worker->loop;
-    struct message *message = make_message(c, filter, command);
+    struct message *message = make_message(c, filter, command, mapped);
     struct mqtt_command_out *out;
     struct outgoing_request request;
 

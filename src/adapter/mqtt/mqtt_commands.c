@@ -1,5 +1,6 @@
 #include "adapter/mqtt/mqtt_commands.h"
 
+#include "adapter/mqtt/mqtt_command_map.h"
 #include "adapter/mqtt/mqtt_command_out.h"
 #include "adapter/mqtt/mqtt_subscribe_in.h"
 #include "base/check.h"
@@ -12,6 +13,7 @@ struct mqtt_command_sub {
     struct command_subscriber subscriber;
     struct mqtt_command_sub *next;
     struct mqtt_command_set *set;
+    struct mqtt_command_queue queue;
     struct command_filter filter; /* views into `text` */
     uint32_t id;
     uint32_t text_bytes;
@@ -70,13 +72,19 @@ static struct mqtt_command_sub **find(struct mqtt_command_set *set, struct str f
     return at;
 }
 
+static void unsubscribe(struct mqtt_command_sub *sub)
+{
+    mqtt_command_map_clear(&sub->queue);
+    command_unsubscribe(&sub->subscriber);
+}
+
 static void drop(struct mqtt_command_sub **at)
 {
     struct mqtt_command_sub *sub = *at;
 
     *at = sub->next;
     sub->set->n--;
-    command_unsubscribe(&sub->subscriber);
+    unsubscribe(sub);
     mem_free(MEM_ADAPTER, sub);
 }
 
@@ -107,7 +115,15 @@ static void on_command(struct command_subscriber *subscriber, struct command *co
 {
     struct mqtt_command_sub *sub = CONTAINER_OF(subscriber, struct mqtt_command_sub, subscriber);
 
-    mqtt_command_out_deliver(sub->set->conn, &sub->filter, sub->qos, sub->id, command);
+    if (!mqtt_command_map_take(&sub->queue, sub->set->conn, sub->qos, command))
+        mqtt_command_out_deliver(sub->set->conn, &sub->filter, sub->qos, sub->id, command, NULL);
+}
+
+static void deliver(struct mqtt_command_queue *queue, struct command *command, const struct mqtt_mapped *mapped)
+{
+    struct mqtt_command_sub *sub = CONTAINER_OF(queue, struct mqtt_command_sub, queue);
+
+    mqtt_command_out_deliver(sub->set->conn, &sub->filter, sub->qos, sub->id, command, mapped);
 }
 
 static const struct command_subscriber_ops subscriber_ops = {.on_subscribed = on_subscribed, .on_command = on_command};
@@ -150,7 +166,8 @@ static struct mqtt_command_sub *sub_new(struct mqtt_command_set *set, struct str
 
     if (!sub)
         return NULL;
-    *sub = (struct mqtt_command_sub){.set = set, .id = id, .text_bytes = (uint32_t)filter.n, .qos = qos, .is_awaited = true};
+    *sub = (struct mqtt_command_sub){
+        .set = set, .queue = {.deliver = deliver}, .id = id, .text_bytes = (uint32_t)filter.n, .qos = qos, .is_awaited = true};
     memcpy(sub->text, filter.p, filter.n);
     ERR_IGNORE(command_topic_parse_filter(text_of(sub), &sub->filter)); /* it was one before */
     return sub;
@@ -234,7 +251,7 @@ void mqtt_commands_resume(struct mqtt_conn *c)
         return;
     set->conn = c;
     for (struct mqtt_command_sub *sub = set->first; sub; sub = sub->next) {
-        command_unsubscribe(&sub->subscriber); /* of a connection that was taken over */
+        unsubscribe(sub); /* of a connection that was taken over */
         sub->is_awaited = false;
         ask(c, sub);
     }
@@ -248,7 +265,7 @@ void mqtt_commands_leave(struct mqtt_conn *c)
         return;
     set->conn = NULL;
     for (struct mqtt_command_sub *sub = set->first; sub; sub = sub->next) {
-        command_unsubscribe(&sub->subscriber);
+        unsubscribe(sub);
         sub->is_awaited = false;
     }
 }

@@ -25,6 +25,9 @@ struct mqtt_mapping {
     struct message *will;
     struct principal principal;
     unsigned origin;
+    /* Of a command. */
+    void (*on_mapped)(void *context);
+    void *context;
 };
 
 static struct http_client_metrics metrics;
@@ -139,7 +142,9 @@ static void on_done(struct http_call *call)
     if (e != E_OK)
         LOG_INFO(LOG_MQTT, "mapper.failed", F_TEXT("why", err_name(e)),
                  F_INT("status", call->result == E_OK ? call->response->status : 0));
-    if (m->conn)
+    if (m->on_mapped)
+        m->on_mapped(m->context);
+    else if (m->conn)
         mqtt_conn_resume(m->conn);
     else
         finish_will(m);
@@ -180,8 +185,9 @@ static size_t list_headers(const struct mqtt_mapper_request *r, struct http_head
 {
     static const struct str qos[] = {STR_INIT("0"), STR_INIT("1"), STR_INIT("2")};
     const struct http_header all[] = {
-        {STR("orig_address"), r->address}, {STR("tenant_id"), r->tenant},    {STR("device_id"), r->device},
-        {STR("gateway_id"), r->gateway},   {STR("client_id"), r->client_id}, {STR("qos"), qos[r->qos]},
+        {STR("orig_address"), r->address}, {STR("tenant_id"), r->tenant},      {STR("device_id"), r->device},
+        {STR("gateway_id"), r->gateway},   {STR("client_id"), r->client_id},   {STR("qos"), qos[r->qos]},
+        {STR("subject"), r->subject},      {STR("message-id"), r->message_id},
     };
     size_t n = 0;
 
@@ -276,6 +282,26 @@ enum handle mqtt_mapper_ask_for_will(struct mqtt_worker *mw, const struct princi
     m->principal = principal_copy(principal);
     m->origin = mw->will_origin;
     return HANDLE_WAIT;
+}
+
+struct mqtt_mapping *mqtt_mapper_begin(struct mqtt_worker *mw, const struct mqtt_mapper_request *request,
+                                       void (*on_mapped)(void *context), void *context)
+{
+    struct mqtt_mapping *m = mapping_new(mw, request);
+
+    m->on_mapped = on_mapped;
+    m->context = context;
+    return m;
+}
+
+const struct mqtt_mapped *mqtt_mapper_result(const struct mqtt_mapping *mapping)
+{
+    return mapping->is_done ? &mapping->mapped : NULL;
+}
+
+void mqtt_mapper_end(struct mqtt_mapping *mapping)
+{
+    mapping_free(mapping);
 }
 
 void mqtt_mapper_close(struct mqtt_worker *mw)

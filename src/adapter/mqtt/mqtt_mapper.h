@@ -1,4 +1,4 @@
-/* mqtt_mapper: messages that a server rewrites before they go to Kafka (docs/MAPPER.md): the payload is posted to it, and what
+/* mqtt_mapper: messages that a server rewrites before they go to Kafka, and commands before they go to devices (docs/MAPPER.md): the payload is posted to it, and what
  * it answers with 200 takes the payload's place. Anything else, or no answer in time, is a failure of the mapper.
  *
  * Order: a PUBLISH that is with its mapper stays where it is in the connection's input, and nothing behind it is looked at until
@@ -20,6 +20,7 @@ struct mqtt_mapper_request {
     struct str payload, content_type;
     struct str address; /* the topic as it was sent */
     struct str tenant, device, gateway, client_id;
+    struct str subject, message_id; /* of a command */
     uint8_t qos;
 };
 
@@ -47,6 +48,17 @@ void mqtt_mapper_forget(struct mqtt_conn *c);
  * the answer, until the caller returns. */
 enum handle mqtt_mapper_ask_for_will(struct mqtt_worker *mw, const struct principal *principal, struct message *will,
                                      const struct mqtt_mapper_request *request, const struct mqtt_mapped **out_mapped);
+
+/* The same for a command on its way to a client. Never NULL; owned by the caller. `on_mapped` is called once, later, unless there is a
+ * result at once. */
+struct mqtt_mapping *mqtt_mapper_begin(struct mqtt_worker *mw, const struct mqtt_mapper_request *request,
+                                       void (*on_mapped)(void *context), void *context);
+
+/* The answer; NULL: not yet. */
+const struct mqtt_mapped *mqtt_mapper_result(const struct mqtt_mapping *mapping);
+
+/* Lets go of the answer, or takes the question back. NULL is a no-op. */
+void mqtt_mapper_end(struct mqtt_mapping *mapping);
 
 /* New connections to mappers have the TLS of the generation that holds now. */
 void mqtt_mapper_use_tls(struct mqtt_worker *mw);
