@@ -19,7 +19,7 @@ enum {
     AT_ONCE_BYTES = 4 << 20,
     LINES_A_TURN = 256,  /* that change nothing are looked at without a pause */
     HASHES_AT_ONCE = 32, /* devices that log in wait behind them */
-    MAX_ERRORS = 100,    /* that are told one by one */
+    MAX_TOLD = 1000,     /* lines that failed, or were left alone, that are told one by one */
     MAX_LINE_BYTES = 2 * DOCUMENT_MAX_BYTES,
 };
 
@@ -35,9 +35,9 @@ struct manage_import {
     bool is_update, is_dry;
     struct str rest; /* of the body */
     size_t line, counts[OUTCOMES];
-    unsigned n_items, n_hashes; /* under way */
-    size_t n_item_bytes;        /* of their lines */
-    json_t *errors;
+    unsigned n_items, n_hashes;  /* under way */
+    size_t n_item_bytes;         /* of their lines */
+    json_t *errors, *left_alone; /* the latter: numbers of lines */
     struct task task;
 };
 
@@ -69,7 +69,7 @@ static void note_error(const struct item *item)
     struct manage_import *import = item->import;
     json_t *error;
 
-    if (json_array_size(import->errors) == MAX_ERRORS)
+    if (json_array_size(import->errors) == MAX_TOLD)
         return;
     error = json_object();
     document_set(error, "line", json_integer((json_int_t)item->line));
@@ -87,6 +87,8 @@ static void end_item(struct item *item, enum outcome outcome)
     import->counts[outcome]++;
     if (outcome == FAILED)
         note_error(item);
+    if (outcome == EXISTING && json_array_size(import->left_alone) < MAX_TOLD)
+        ASSERT(json_array_append_new(import->left_alone, json_integer((json_int_t)item->line)) == 0);
     if (item->text.p)
         explicit_bzero(item->text.p, item->text.cap);
     buf_free(&item->text, MEM_REGISTRY);
@@ -386,6 +388,7 @@ static void finish_import(struct manage_import *import)
     for (int i = 0; i < OUTCOMES; i++)
         document_set(body, outcome_names[i], json_integer((json_int_t)import->counts[i]));
     document_set(body, "errors", import->errors);
+    document_set(body, "left-alone", import->left_alone);
     mem_free(MEM_HTTP, import);
     manage_call_respond(c, 200, body, (struct str){0});
 }
@@ -459,7 +462,8 @@ void manage_import_run(struct manage_call *c)
     import->is_dry = is_dry;
     import->rest = c->x->request.body;
     import->errors = json_array();
+    import->left_alone = json_array();
     import->task.run = import_more;
-    ASSERT(import->errors);
+    ASSERT(import->errors && import->left_alone);
     loop_defer(c->m->options.loop, &import->task);
 }

@@ -75,9 +75,6 @@ static err apply_flag(struct cli *cli, const struct cli_flag_row *flag, const ch
     case CLI_FLAG_SWITCH:
         memcpy((char *)cli + flag->offset, &on, sizeof on);
         break;
-    case CLI_FLAG_FROM:
-        cli->from = strcmp(value, "-") == 0 ? NULL : value;
-        break;
     case CLI_FLAG_CONFIG:
         cli->config_file = value;
         break;
@@ -121,7 +118,7 @@ static err read_flag(struct cli *cli, struct arguments *args, struct errinfo *ei
 
     args->next++;
     args->left--;
-    if (!flag && word[0] != '-' && cli->manage.n_words < cli_command_table[cli->command].max_words) {
+    if (!flag && (word[0] != '-' || !word[1]) && cli->manage.n_words < cli_command_table[cli->command].max_words) {
         cli->manage.words[cli->manage.n_words++] = word;
         return E_OK;
     }
@@ -167,6 +164,21 @@ static err find_command(const char *word, const char *next, enum cli_command *ou
     return refuse_word(ei, word[0] == '-' ? "unknown flag" : "unknown command", word, &near);
 }
 
+static err check_import(const struct cli_manage *m, struct errinfo *ei)
+{
+    bool is_mosquitto = m->n_words && strcmp(m->words[0], "mosquitto") == 0;
+
+    if (!is_mosquitto && (m->n_words == 0 || strcmp(m->words[0], "hono") != 0))
+        return errinfo_set(ei, E_INVAL, "import from where? mosquitto or hono");
+    if (is_mosquitto && !m->tenant)
+        return errinfo_set(ei, E_INVAL, "into which tenant? --tenant ID");
+    if (!is_mosquitto && m->acl)
+        return errinfo_set(ei, E_INVAL, "--acl is a file of mosquitto");
+    if (m->n_words < 2 && !m->acl)
+        return errinfo_set(ei, E_INVAL, "import which files?");
+    return E_OK;
+}
+
 static err check_sources(const struct cli *cli, struct errinfo *ei)
 {
     if (cli->command == CLI_HELP || cli->prints_docs)
@@ -179,6 +191,8 @@ static err check_sources(const struct cli *cli, struct errinfo *ei)
         return errinfo_set(ei, E_INVAL, "which command to whom? --tenant ID --device ID --name NAME");
     if (cli->command == CLI_EVENTS && !cli->talk.tenant)
         return errinfo_set(ei, E_INVAL, "of which tenant? --tenant ID");
+    if (cli->command == CLI_IMPORT)
+        return check_import(&cli->manage, ei);
     if (cli->is_dev && cli->config_file)
         return errinfo_set(ei, E_INVAL, "--dev and --config exclude each other");
     if (cli->command == CLI_FANOUT || cli->command == CLI_FANOUT_WRITE)

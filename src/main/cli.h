@@ -25,6 +25,7 @@ enum cli_command {
     CLI_TENANT,
     CLI_DEVICE,
     CLI_CREDENTIALS,
+    CLI_IMPORT,
     CLI_COMMANDS,
 };
 
@@ -44,14 +45,15 @@ struct cli_talk {
     bool wants_response, wants_ack;
 };
 
-enum { CLI_MAX_WORDS = 3 };
+enum { CLI_MAX_WORDS = 16 };
 
-/* What `tenant`, `device` and `credentials` are asked for: a verb and ids; NULL: not given. */
+/* What `tenant`, `device` and `credentials` are asked for: a verb and ids; `import`: a source and files. NULL: not given. */
 struct cli_manage {
     const char *words[CLI_MAX_WORDS];
     unsigned n_words;
     const char *api, *ca, *user, *token, *body, *if_match, *filter, *sort, *page, *page_size, *output;
-    bool has_secrets;
+    const char *tenant, *acl; /* of `import` */
+    bool has_secrets, is_dry, is_update;
 };
 
 /* All-zero is valid. Texts are borrowed from argv, which is never freed. */
@@ -63,7 +65,7 @@ struct cli {
     bool prints_acls;
     bool prints_docs;
     const char *config_file; /* NULL: none */
-    const char *from;        /* of `fanout write-config` and the management: the file; NULL: stdin, or nothing */
+    const char *from;        /* of `fanout write-config` and the management: the file, `-` is stdin; NULL: not given */
     struct cli_explain explain;
     struct cli_talk talk;
     struct cli_manage manage;

@@ -15,6 +15,8 @@ enum {
     DEVICE = 1u << CLI_DEVICE,
     CREDENTIALS = 1u << CLI_CREDENTIALS,
     MANAGE = TENANT | DEVICE | CREDENTIALS,
+    IMPORT = 1u << CLI_IMPORT,
+    ASK = MANAGE | IMPORT,
     BOTH = SERVE | CHECK | EXPLAIN,
 };
 
@@ -101,6 +103,17 @@ const struct cli_command_row cli_command_table[CLI_COMMANDS] = {
          .usage = "millrace credentials get|update|delete TENANT DEVICE [FLAGS]",
          .description = "Asks as millrace tenant does. update puts a list in the place of all credentials of the device.\n",
          .max_words = 3},
+    [CLI_IMPORT] =
+        {.name = "import",
+         .summary = "bring devices in from Mosquitto or Eclipse Hono",
+         .usage = "millrace import mosquitto --tenant TENANT [PASSWORD-FILE] [--acl FILE] [FLAGS]\n"
+                  "       millrace import hono FILE... [--tenant TENANT] [FLAGS]",
+         .description =
+             "Reads files of Mosquitto, or exports of Hono's device registry, and asks as millrace tenant does. Given again "
+             "it\n"
+             "goes on where it ended. What cannot be carried over is printed with file and line (REGISTRY.md). Exits 0 when\n"
+             "everything is there, 1 when something is not, 2 when the files could not be read or nobody be asked.\n",
+         .max_words = CLI_MAX_WORDS},
 };
 
 const struct cli_flag_row cli_flag_table[] = {
@@ -133,8 +146,9 @@ const struct cli_flag_row cli_flag_table[] = {
      .path = "fanout.config_dir",
      .help = "the folder with the channels (/etc/config/fanout_sidecar)"},
     {.name = "--from",
-     .kind = CLI_FLAG_FROM,
+     .kind = CLI_FLAG_TEXT,
      .commands = WRITE,
+     .offset = offsetof(struct cli, from),
      .value = "FILE",
      .help = "the channels to write; - or nothing: stdin"},
     {.name = "--listen",
@@ -208,19 +222,20 @@ const struct cli_flag_row cli_flag_table[] = {
     {.name = "--listener", KEPT_IN(listener), .value = "N", .help = "the listener it connects to, counted from 0 (0)"},
     {.name = "--output", .letter = 'o', KEPT_IN(output), .value = "FORMAT", .help = "text or json (text)"},
     {.name = "--api",
-     MANAGED_IN(MANAGE, api),
+     MANAGED_IN(ASK, api),
      .value = "URL",
      .help = "the administration port (MILLRACE_API, else http://127.0.0.1:8081)"},
     {.name = "--ca",
-     MANAGED_IN(MANAGE, ca),
+     MANAGED_IN(ASK, ca),
      .value = "FILE",
      .help = "https: whose certificates are good (MILLRACE_CA, else as the system says)"},
-    {.name = "--user", MANAGED_IN(MANAGE, user), .value = "NAME:PASSWORD", .help = "who asks (MILLRACE_USER)"},
-    {.name = "--token", MANAGED_IN(MANAGE, token), .value = "TOKEN", .help = "the same by a token (MILLRACE_TOKEN)"},
+    {.name = "--user", MANAGED_IN(ASK, user), .value = "NAME:PASSWORD", .help = "who asks (MILLRACE_USER)"},
+    {.name = "--token", MANAGED_IN(ASK, token), .value = "TOKEN", .help = "the same by a token (MILLRACE_TOKEN)"},
     {.name = "--body", MANAGED_IN(MANAGE, body), .value = "JSON", .help = "create, update: what it is to be"},
     {.name = "--from",
-     .kind = CLI_FLAG_FROM,
+     .kind = CLI_FLAG_TEXT,
      .commands = MANAGE,
+     .offset = offsetof(struct cli, from),
      .value = "FILE",
      .help = "the same, or the lines to import; - is stdin"},
     {.name = "--if-match", MANAGED_IN(MANAGE, if_match), .value = "VERSION", .help = "update, delete: only this version"},
@@ -229,7 +244,16 @@ const struct cli_flag_row cli_flag_table[] = {
     {.name = "--page", MANAGED_IN(TENANT | DEVICE, page), .value = "N", .help = "list: which page, from 0"},
     {.name = "--page-size", MANAGED_IN(TENANT | DEVICE, page_size), .value = "N", .help = "list: how many on a page (30)"},
     {.name = "--secrets", SWITCH(DEVICE, manage.has_secrets), .help = "export: with hashes and keys, to import them elsewhere"},
-    {.name = "--output", .letter = 'o', MANAGED_IN(MANAGE, output), .value = "FORMAT", .help = "text or json (text)"},
+    {.name = "--tenant",
+     MANAGED_IN(IMPORT, tenant),
+     .value = "ID",
+     .help = "the tenant of the devices; of an export that has several: this one only"},
+    {.name = "--acl", MANAGED_IN(IMPORT, acl), .value = "FILE", .help = "mosquitto: the file with who may do what"},
+    {.name = "--dry-run", SWITCH(IMPORT, manage.is_dry), .help = "change nothing and say what would be"},
+    {.name = "--update",
+     SWITCH(IMPORT, manage.is_update),
+     .help = "replace what is there and not the same; without it that is left alone"},
+    {.name = "--output", .letter = 'o', MANAGED_IN(ASK, output), .value = "FORMAT", .help = "text or json (text)"},
     {.name = "--no-secrets",
      SWITCH(CHECK | EXPLAIN, skips_secrets),
      .help = "do not look up file: and env: references and the files of TLS, which may not exist on this machine"},
@@ -241,7 +265,7 @@ const struct cli_flag_row cli_flag_table[] = {
     {.name = "--help",
      .letter = 'h',
      .kind = CLI_FLAG_HELP,
-     .commands = BOTH | FANOUT | WRITE | TALK | MANAGE,
+     .commands = BOTH | FANOUT | WRITE | TALK | ASK,
      .help = "this text"},
 };
 

@@ -23,7 +23,6 @@ enum cli_flag_kind {
     CLI_FLAG_TEXT,     /* kept in struct cli, at `offset`, */
     CLI_FLAG_SWITCH,   /* as is the bool of one that takes no value */
     CLI_FLAG_PROPERTY, /* can be given again */
-    CLI_FLAG_FROM,
 };
 
 struct cli_flag_row {

@@ -51,6 +51,10 @@ static void commands_and_flags_are_recognised(void **state)
         {{"fanout", "write-config", "--config-dir=x"}, CLI_FANOUT_WRITE, 1},
         {{"fanout", "write-config", "--help"}, CLI_HELP, 0},
         {{"fanout", "--help"}, CLI_HELP, 0},
+        {{"import", "mosquitto", "--tenant", "t", "passwd"}, CLI_IMPORT, 0},
+        {{"import", "mosquitto", "--tenant=t", "--acl", "acl", "--dry-run"}, CLI_IMPORT, 0},
+        {{"import", "hono", "a", "b", "--update", "-"}, CLI_IMPORT, 0},
+        {{"import", "--help"}, CLI_HELP, 0},
     };
 
     (void)state;
@@ -83,6 +87,12 @@ static void what_is_wrong_is_told_with_the_nearest_word(void **state)
         {{"serve", "-c"}, "-c needs a value: FILE"},
         {{"serve", "--dev=1"}, "--dev takes no value"},
         {{"serve", "--dev", "-c", "x"}, "exclude each other"},
+        {{"import"}, "mosquitto or hono"},
+        {{"import", "emqx", "x"}, "mosquitto or hono"},
+        {{"import", "mosquitto", "x"}, "into which tenant?"},
+        {{"import", "mosquitto", "--tenant", "t"}, "which files?"},
+        {{"import", "hono"}, "which files?"},
+        {{"import", "hono", "x", "--acl", "y"}, "--acl is a file of mosquitto"},
     };
 
     (void)state;

@@ -71,10 +71,11 @@ static err replace(const char *folder, struct str text, const char *name, struct
 
 static err write_config(const struct cli *cli, const char *folder)
 {
-    const char *name = cli->from ? cli->from : "stdin";
+    bool is_file = cli->from && strcmp(cli->from, "-") != 0;
+    const char *name = is_file ? cli->from : "stdin";
     struct errinfo ei = {0};
     struct buf text = {0};
-    err e = cli->from ? fanout_file_read(cli->from, &text, &ei) : read_stdin(&text, &ei);
+    err e = is_file ? fanout_file_read(cli->from, &text, &ei) : read_stdin(&text, &ei);
 
     if (e != E_OK)
         fprintf(stderr, "%s: %s\n", name, ei.text);

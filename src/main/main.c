@@ -7,6 +7,7 @@
 #include "main/events.h"
 #include "main/explain.h"
 #include "main/fanout_write.h"
+#include "main/import_run.h"
 #include "main/manage_run.h"
 #include "main/serve.h"
 
@@ -36,6 +37,7 @@ static int (*const commands[CLI_COMMANDS])(const struct cli *cli) = {
     [CLI_TENANT] = manage_run,
     [CLI_DEVICE] = manage_run,
     [CLI_CREDENTIALS] = manage_run,
+    [CLI_IMPORT] = import_run,
 };
 
 int main(int argc, char **argv)

@@ -7,18 +7,15 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "main/manage_ask.h"
+#include "main/manage_input.h"
 #include "registry/document.h"
 
 enum {
     PATH_BYTES = 3500,
-    STEP_BYTES = 64 << 10,
-    MAX_INPUT_BYTES = 1 << 30,
     PAGE_BYTES = 1 << 20, /* of an import: what is sent at a time */
     PAGE_LINES = 1000,
     COLUMN = 28,
 };
-
-#define DEFAULT_API "http://127.0.0.1:8081"
 
 /* One run. */
 struct run {
@@ -51,36 +48,11 @@ static bool is_json(const struct run *r)
 
 /* --- what is read --- */
 
-static err read_file(FILE *file, struct buf *to, struct errinfo *ei)
-{
-    while (!feof(file)) {
-        char *at = buf_size(to) < MAX_INPUT_BYTES - STEP_BYTES ? buf_reserve(to, MEM_HTTP, STEP_BYTES) : NULL;
-
-        if (!at)
-            return errinfo_set(ei, E_LIMIT, "the input is too large");
-        buf_commit(to, fread(at, 1, STEP_BYTES, file));
-        if (ferror(file))
-            return errinfo_set(ei, E_IO, "the input cannot be read");
-    }
-    return E_OK;
-}
-
 static err read_input(struct run *r, struct errinfo *ei)
 {
-    const char *from = r->cli->from;
-    FILE *file;
-    err e;
-
     if (r->cli->manage.body)
         return buf_append(&r->input, MEM_HTTP, str_from(r->cli->manage.body));
-    if (!from || strcmp(from, "-") == 0)
-        return from ? read_file(stdin, &r->input, ei) : E_OK;
-    file = fopen(from, "re");
-    if (!file)
-        return errinfo_set(ei, E_IO, "%s cannot be read", from);
-    e = read_file(file, &r->input, ei);
-    fclose(file);
-    return e;
+    return r->cli->from ? manage_input_read(r->cli->from, &r->input, ei) : E_OK;
 }
 
 /* Percent-encodes what is not safe in a path or query. */
@@ -395,22 +367,10 @@ static const struct verb *find_verb(const struct cli *cli)
     return NULL;
 }
 
-static const char *given_or(const char *given, const char *variable, const char *otherwise)
-{
-    const char *value = given ? given : getenv(variable);
-
-    return value && value[0] ? value : otherwise;
-}
-
 int manage_run(const struct cli *cli)
 {
     static struct run r; /* larger than a stack frame should be */
-    const struct manage_ask_options whom = {
-        .api = given_or(cli->manage.api, "MILLRACE_API", DEFAULT_API),
-        .ca = given_or(cli->manage.ca, "MILLRACE_CA", NULL),
-        .user = given_or(cli->manage.user, "MILLRACE_USER", NULL),
-        .token = given_or(cli->manage.token, "MILLRACE_TOKEN", NULL),
-    };
+    const struct manage_ask_options whom = manage_input_whom(cli);
     struct errinfo ei = {0};
     int status;
 
@@ -423,13 +383,11 @@ int manage_run(const struct cli *cli)
         return 2;
     }
     if ((r.verb->has_body && read_input(&r, &ei) != E_OK) || manage_ask_open(&r.ask, &whom, &ei) != E_OK) {
-        buf_free(&r.input, MEM_HTTP);
+        manage_input_wipe(&r.input);
         return fail(&ei);
     }
     status = r.verb->run(&r);
     manage_ask_close(&r.ask);
-    if (r.input.p)
-        explicit_bzero(r.input.p, r.input.cap); /* it may have passwords */
-    buf_free(&r.input, MEM_HTTP);
+    manage_input_wipe(&r.input);
     return status;
 }
