@@ -299,6 +299,7 @@ struct config_fanout {
     struct str config_dir;
     struct config_strings sources; /* `file`, `put` in their order; never empty */
     struct str put_token;          /* a secret; empty: none is asked for */
+    bool isolates_channels;        /* one that is wrong does not keep the others from going live */
     uint64_t grace_ms;
     uint64_t park_max_bytes;
     uint64_t park_delay_ms, park_delay_max_ms;

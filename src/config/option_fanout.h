@@ -25,6 +25,13 @@
          in_config(fanout.sources),                                                                                            \
          .help = "Where channels come from: file, put (PUT /config at the administration port, kept in data_dir), or both; "   \
                  "of two the first that has something counts. The default is file alone."},                                    \
+        {.path = "fanout.isolate_channels",                                                                                    \
+         .type = OPTION_BOOL,                                                                                                  \
+         .initial = "false",                                                                                                   \
+         in_config(fanout.isolates_channels),                                                                                  \
+         .help = "What becomes of a configuration in which a channel is wrong. false: nothing of it is taken over. true: "     \
+                 "the other channels are; that one stays as it was, or is left out (503) when it was not there. Neither "      \
+                 "for PUT /config nor for write-config and check, which refuse it in any case."},                              \
         {.path = "fanout.put_token",                                                                                           \
          .type = OPTION_TEXT,                                                                                                  \
          .flags = OPTION_SECRET,                                                                                               \

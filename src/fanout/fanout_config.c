@@ -7,7 +7,10 @@
 #include "config/report.h"
 #include "config/tree.h"
 #include "fanout/fanout_channel.h"
+#include "fanout/fanout_isolation.h"
 #include "fanout/fanout_snapshot_private.h"
+
+enum { MAX_PASSES = 16 }; /* over one text, to isolate channels */
 
 /* The whole text. */
 struct document {
@@ -56,20 +59,64 @@ static void add_host(struct fanout_reader *r, struct fanout_snapshot *snapshot, 
     map_add(&snapshot->by_host, MEM_CONFIG, siphash(host), entry);
 }
 
+/* As it was before, in memory that is its donor's. */
+static void keep_channel(struct fanout_reader *r, const struct fanout_channel *old, struct fanout_channel *channel)
+{
+    *channel = *old;
+    channel->donor = fanout_snapshot_ref(old->donor ? old->donor : r->isolation->before);
+    r->has_https = r->has_https || channel->donor->has_https;
+}
+
+/* The channel at the snapshot's next place. False: there is none. */
+static bool take_channel(struct fanout_reader *r, const struct tree_node *node, uint32_t place,
+                         struct fanout_snapshot *snapshot)
+{
+    struct fanout_channel *channel = &snapshot->channels[snapshot->n_channels];
+    const struct fanout_channel *old = NULL;
+    enum fanout_fate fate = fanout_isolation_fate(r->isolation, place, &old);
+    size_t n_errors = fanout_isolation_count(r->errors);
+    bool has_name = false;
+
+    if (fate == FANOUT_FATE_OUT)
+        return false;
+    if (fate == FANOUT_FATE_OLD)
+        keep_channel(r, old, channel);
+    else
+        has_name = fanout_channel_read(r, node, channel);
+    channel->place = place;
+    if (fanout_isolation_judge(r->isolation, r->errors, n_errors, place, has_name ? channel->key : (struct str){0}, node->line))
+        return false;
+    return has_name || fate == FANOUT_FATE_OLD;
+}
+
+static void add_hosts(struct fanout_reader *r, struct fanout_snapshot *snapshot, const struct fanout_channel *channel)
+{
+    size_t n_errors = fanout_isolation_count(r->errors);
+
+    for (size_t i = 0; i < channel->n_hosts; i++)
+        add_host(r, snapshot, channel, channel->hosts[i]);
+    (void)fanout_isolation_judge(r->isolation, r->errors, n_errors, channel->place, channel->key, channel->line);
+}
+
 static void read_channels(struct fanout_reader *r, const struct tree_node *list, struct fanout_snapshot *snapshot)
 {
-    snapshot->channels = arena_alloc(r->arena, MEM_CONFIG, list->count * sizeof *snapshot->channels);
-    for (const struct tree_node *node = list->first; node; node = node->next) {
-        struct fanout_channel *channel = &snapshot->channels[snapshot->n_channels];
+    uint32_t place = 0;
 
-        if (!fanout_channel_read(r, node, channel))
+    fanout_isolation_begin(r->isolation, list->count);
+    snapshot->channels = arena_alloc(r->arena, MEM_CONFIG, list->count * sizeof *snapshot->channels);
+    for (const struct tree_node *node = list->first; node; node = node->next, place++) {
+        struct fanout_channel *channel = &snapshot->channels[snapshot->n_channels];
+        size_t n_errors;
+
+        if (!take_channel(r, node, place, snapshot))
             continue;
         snapshot->n_channels++;
+        n_errors = fanout_isolation_count(r->errors);
         add_channel(r, node, snapshot, channel);
+        (void)fanout_isolation_judge(r->isolation, r->errors, n_errors, place, channel->key, node->line);
     }
     for (size_t i = 0; i < snapshot->n_channels; i++)
-        for (size_t k = 0; k < snapshot->channels[i].n_hosts; k++)
-            add_host(r, snapshot, &snapshot->channels[i], snapshot->channels[i].hosts[k]);
+        add_hosts(r, snapshot, &snapshot->channels[i]);
 }
 
 static void read_generation(struct fanout_reader *r, const struct tree_node *node, uint64_t *to)
@@ -84,7 +131,7 @@ static void read_generation(struct fanout_reader *r, const struct tree_node *nod
         fanout_field_fail(r, node, "\"%.*s\" is no whole number from 1", STR_ARG(report_excerpt(node->text)));
 }
 
-static void read_document(struct fanout_reader *r, const struct tree_node *root, struct fanout_snapshot *snapshot)
+static void read_document(struct fanout_reader *r, struct tree_node *root, struct fanout_snapshot *snapshot)
 {
     struct document document = {0};
 
@@ -96,15 +143,11 @@ static void read_document(struct fanout_reader *r, const struct tree_node *root,
 }
 
 /* A channel without a name has that of the request's snapshot, of which it is the only one. */
-static void read_single(struct fanout_reader *r, struct arena *scratch, struct tree_node *root,
-                        struct fanout_snapshot *snapshot)
+static void name_channel(struct arena *scratch, struct tree_node *root)
 {
     static const struct str keys[] = {STR_INIT("namespace"), STR_INIT("name")};
-    struct tree_node *list = tree_add(scratch, TREE_LIST, root->line);
 
-    if (!fanout_field_expect(r, root, TREE_MAP))
-        return;
-    for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+    for (size_t i = 0; i < ARRAY_LEN(keys) && root->kind == TREE_MAP; i++) {
         struct tree_node *name;
 
         if (tree_find(root, keys[i]))
@@ -114,35 +157,66 @@ static void read_single(struct fanout_reader *r, struct arena *scratch, struct t
         name->text = STR("stateless");
         tree_append(root, name);
     }
-    tree_append(list, root);
-    read_channels(r, list, snapshot);
 }
 
-/* What the text is. */
-enum whole { DOCUMENT, CHANNEL };
-
-static err build(enum whole whole, struct str text, const char *name, uint64_t generation,
-                 const struct fanout_abilities *abilities, struct fanout_snapshot **out_snapshot, struct config_errors *errors)
+static void read_single(struct fanout_reader *r, struct tree_node *root, struct fanout_snapshot *snapshot)
 {
-    struct arena scratch = {0}, arena = {0};
-    struct fanout_snapshot *snapshot = arena_alloc(&arena, MEM_CONFIG, sizeof *snapshot);
-    struct fanout_reader r = {.arena = &arena, .file = name, .errors = errors, .abilities = abilities};
-    struct tree_node *root;
-    err e;
+    struct tree_node list = {.kind = TREE_LIST, .line = root->line, .first = root, .count = 1};
 
-    *errors = (struct config_errors){0};
+    if (fanout_field_expect(r, root, TREE_MAP))
+        read_channels(r, &list, snapshot);
+}
+
+/* Reads a parsed text once. The snapshot may be built in part when there are errors. */
+typedef void (*read_whole)(struct fanout_reader *r, struct tree_node *root, struct fanout_snapshot *snapshot);
+
+static struct fanout_snapshot *read_once(struct fanout_reader *r, read_whole read, struct tree_node *root, uint64_t generation)
+{
+    struct arena arena = {0};
+    struct fanout_snapshot *snapshot = arena_alloc(&arena, MEM_CONFIG, sizeof *snapshot);
+
+    r->arena = &arena;
+    r->has_https = false;
     snapshot->generation = generation;
-    snapshot->source = whole == CHANNEL ? STR("request") : STR("");
+    snapshot->source = STR("");
     atomic_init(&snapshot->references, 1);
-    e = tree_parse(&scratch, text, name, &root, errors);
-    if (e == E_OK && whole == CHANNEL)
-        read_single(&r, &scratch, root, snapshot);
-    else if (e == E_OK)
-        read_document(&r, root, snapshot);
-    arena_free(&scratch, MEM_CONFIG);
-    snapshot->has_https = r.has_https;
+    read(r, root, snapshot);
+    if (r->isolation && !r->isolation->has_changed)
+        fanout_isolation_list(r->isolation, &arena, snapshot);
+    snapshot->has_https = r->has_https;
     snapshot->arena = arena; /* from here on the snapshot owns the memory it lies in */
-    if (e == E_OK && errors->count == 0) {
+    return snapshot;
+}
+
+/* Until no channel is found wrong any more: each pass isolates one at least a step further, and most texts need two. */
+static err read_isolated(struct fanout_reader *r, read_whole read, struct tree_node *root, uint64_t generation,
+                         struct fanout_snapshot **out_snapshot)
+{
+    for (int pass = 0; pass < MAX_PASSES; pass++) {
+        struct fanout_snapshot *snapshot = read_once(r, read, root, generation);
+        bool is_vain = fanout_isolation_is_vain(r->isolation, r->errors);
+
+        if (!is_vain && !r->isolation->has_changed) {
+            *out_snapshot = snapshot;
+            return E_OK;
+        }
+        fanout_snapshot_unref(snapshot);
+        if (is_vain)
+            return E_INVAL;
+    }
+    report_error(r->errors, r->file, 0, "the channels are at odds with each other in too many ways to keep them apart");
+    return E_INVAL;
+}
+
+static err build(struct fanout_reader *r, read_whole read, struct tree_node *root, uint64_t generation,
+                 struct fanout_snapshot **out_snapshot)
+{
+    struct fanout_snapshot *snapshot;
+
+    if (r->isolation)
+        return read_isolated(r, read, root, generation, out_snapshot);
+    snapshot = read_once(r, read, root, generation);
+    if (r->errors->count == 0) {
         *out_snapshot = snapshot;
         return E_OK;
     }
@@ -150,14 +224,57 @@ static err build(enum whole whole, struct str text, const char *name, uint64_t g
     return E_INVAL;
 }
 
+/* `isolation` may be NULL. */
+static err parse_and_build(struct str text, const char *name, uint64_t generation, const struct fanout_abilities *abilities,
+                           struct fanout_isolation *isolation, struct fanout_snapshot **out_snapshot,
+                           struct config_errors *errors)
+{
+    struct arena scratch = {0};
+    struct fanout_reader r = {.file = name, .errors = errors, .abilities = abilities, .isolation = isolation};
+    struct tree_node *root;
+    err e;
+
+    *errors = (struct config_errors){0};
+    if (isolation)
+        isolation->scratch = &scratch;
+    e = tree_parse(&scratch, text, name, &root, errors);
+    if (e == E_OK)
+        e = build(&r, read_document, root, generation, out_snapshot);
+    arena_free(&scratch, MEM_CONFIG);
+    return e == E_OK ? E_OK : E_INVAL;
+}
+
 err fanout_config_build(struct str text, const char *name, uint64_t generation, const struct fanout_abilities *abilities,
                         struct fanout_snapshot **out_snapshot, struct config_errors *errors)
 {
-    return build(DOCUMENT, text, name, generation, abilities, out_snapshot, errors);
+    return parse_and_build(text, name, generation, abilities, NULL, out_snapshot, errors);
+}
+
+err fanout_config_build_isolated(struct str text, const char *name, uint64_t generation,
+                                 const struct fanout_abilities *abilities, struct fanout_snapshot *before,
+                                 struct fanout_snapshot **out_snapshot, struct config_errors *errors)
+{
+    struct fanout_isolation isolation = {.before = before};
+
+    return parse_and_build(text, name, generation, abilities, &isolation, out_snapshot, errors);
 }
 
 err fanout_config_build_channel(struct str text, const char *name, const struct fanout_abilities *abilities,
                                 struct fanout_snapshot **out_snapshot, struct config_errors *errors)
 {
-    return build(CHANNEL, text, name, 1, abilities, out_snapshot, errors);
+    struct arena scratch = {0};
+    struct fanout_reader r = {.file = name, .errors = errors, .abilities = abilities};
+    struct tree_node *root;
+    err e;
+
+    *errors = (struct config_errors){0};
+    e = tree_parse(&scratch, text, name, &root, errors);
+    if (e == E_OK) {
+        name_channel(&scratch, root);
+        e = build(&r, read_single, root, 1, out_snapshot);
+    }
+    if (e == E_OK)
+        (*out_snapshot)->source = STR("request");
+    arena_free(&scratch, MEM_CONFIG);
+    return e == E_OK ? E_OK : E_INVAL;
 }

@@ -18,6 +18,7 @@ struct text_mark {
 struct fanout_control {
     struct loop *loop;
     struct fanout_abilities abilities;
+    bool isolates_channels;
     struct fanout_source *sources[SOURCES_MAX]; /* in their order */
     size_t n_sources;
     struct fanout_source *put; /* one of them, or NULL */
@@ -25,6 +26,7 @@ struct fanout_control {
     void *context;
     struct fanout_snapshot *now, *next; /* `next` while the workers take it over */
     struct text_mark mark, next_mark;
+    struct config_errors next_errors; /* of the channels that `next` does not have as its text has them */
     struct mail applied;
     struct fanout_control_put *waiting; /* whose text `next` is */
     bool is_begun, is_applying, is_wanted;
@@ -32,11 +34,14 @@ struct fanout_control {
 };
 
 static struct metric results[FANOUT_CONTROL_STATUSES] = {
-    [FANOUT_CONTROL_APPLIED] = {.name = "millrace_fanout_config_reload_total",
-                                .labels = "result=\"applied\"",
-                                .help =
-                                    "Configurations of the fan-out that were looked at: applied; unchanged; failed: unreadable "
-                                    "or invalid, so what held before holds",
+    [FANOUT_CONTROL_APPLIED] =
+        {.name = "millrace_fanout_config_reload_total",
+         .labels = "result=\"applied\"",
+         .help = "Configurations of the fan-out that were looked at: applied; partial: applied but for "
+                 "channels that are wrong; unchanged; failed: unreadable or invalid, so what held before holds",
+         .kind = METRIC_COUNTER},
+    [FANOUT_CONTROL_PARTIAL] = {.name = "millrace_fanout_config_reload_total",
+                                .labels = "result=\"partial\"",
                                 .kind = METRIC_COUNTER},
     [FANOUT_CONTROL_UNCHANGED] = {.name = "millrace_fanout_config_reload_total",
                                   .labels = "result=\"unchanged\"",
@@ -53,7 +58,28 @@ static double read_generation(void *context)
 
 static double read_status(void *context)
 {
-    return ((struct fanout_control *)context)->report.status != FANOUT_CONTROL_FAILED;
+    const struct fanout_control *c = context;
+
+    return c->report.status != FANOUT_CONTROL_FAILED && c->now->n_isolated == 0;
+}
+
+static double count_isolated(const struct fanout_control *c, bool is_kept)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < c->now->n_isolated; i++)
+        n += (c->now->isolated[i].kept != NULL) == is_kept;
+    return (double)n;
+}
+
+static double read_kept(void *context)
+{
+    return count_isolated(context, true);
+}
+
+static double read_left_out(void *context)
+{
+    return count_isolated(context, false);
 }
 
 static double read_channels(void *context)
@@ -72,9 +98,17 @@ static struct metric states[] = {
      .kind = METRIC_GAUGE,
      .read = read_generation},
     {.name = "millrace_fanout_config_last_reload_status",
-     .help = "0: the last configuration that was looked at was not taken over; GET /config and the log say why",
+     .help =
+         "0: the last configuration that was looked at was not taken over, or not with all channels; GET /config and the log "
+         "say why",
      .kind = METRIC_GAUGE,
      .read = read_status},
+    {.name = "millrace_fanout_channels_isolated",
+     .labels = "fate=\"kept\"",
+     .help = "Channels whose configuration is wrong: kept as they were before, or left out",
+     .kind = METRIC_GAUGE,
+     .read = read_kept},
+    {.name = "millrace_fanout_channels_isolated", .labels = "fate=\"left_out\"", .kind = METRIC_GAUGE, .read = read_left_out},
     {.name = "millrace_fanout_channels", .help = "Channels", .kind = METRIC_GAUGE, .read = read_channels},
     {.name = "millrace_fanout_subscriptions",
      .help = "Subscriptions of all channels",
@@ -93,6 +127,17 @@ static void log_errors(const struct config_errors *errors)
         LOG_ERROR(LOG_CONFIG, "fanout.invalid_more", F_INT("errors", errors->omitted));
 }
 
+/* Whom a configuration does not have as its text has it. */
+static void log_isolated(const struct fanout_snapshot *now)
+{
+    for (size_t i = 0; i < now->n_isolated; i++) {
+        const struct fanout_isolated *one = &now->isolated[i];
+
+        LOG_WARN(LOG_CONFIG, one->kept ? "fanout.channel.kept" : "fanout.channel.left_out", F_STR("channel", one->key),
+                 F_INT("line", one->line), F_INT("generation", one->kept ? one->kept->donor->generation : now->generation));
+    }
+}
+
 static void note(struct fanout_control *c, enum fanout_control_status status, const struct fanout_source *source,
                  const struct config_errors *errors)
 {
@@ -101,11 +146,13 @@ static void note(struct fanout_control *c, enum fanout_control_status status, co
                                                .generation = c->now ? c->now->generation : 0,
                                                .source = source ? source->kind->name : STR("")};
     metric_add(&results[status], 1);
-    if (status != FANOUT_CONTROL_FAILED)
+    if (status != FANOUT_CONTROL_FAILED && status != FANOUT_CONTROL_PARTIAL)
         return;
     c->report.errors = *errors;
     log_errors(errors);
-    if (c->now)
+    if (status == FANOUT_CONTROL_PARTIAL)
+        log_isolated(c->now);
+    else if (c->now)
         LOG_WARN(LOG_CONFIG, "fanout.kept", F_INT("generation", c->now->generation));
 }
 
@@ -140,9 +187,14 @@ static err pick(struct fanout_control *c, struct fanout_source **out_source, str
 static err build(struct fanout_control *c, const struct fanout_source *source, const struct fanout_text *text,
                  struct fanout_snapshot **out_snapshot, struct config_errors *errors)
 {
-    uint64_t counted = c->now ? c->now->generation + 1 : 1;
-    err e = fanout_config_build(buf_str(&text->bytes), text->name, text->generation ? text->generation : counted, &c->abilities,
-                                out_snapshot, errors);
+    uint64_t counted = c->now ? c->now->generation + 1 : 1, generation = text->generation ? text->generation : counted;
+    struct str bytes = buf_str(&text->bytes);
+    err e;
+
+    if (c->isolates_channels)
+        e = fanout_config_build_isolated(bytes, text->name, generation, &c->abilities, c->now, out_snapshot, errors);
+    else
+        e = fanout_config_build(bytes, text->name, generation, &c->abilities, out_snapshot, errors);
 
     if (e == E_OK)
         (*out_snapshot)->source = source->kind->name;
@@ -166,7 +218,7 @@ static void on_applied(struct mail *m)
     c->is_applying = false;
     LOG_INFO(LOG_CONFIG, "fanout.applied", F_STR("source", c->now->source), F_INT("generation", c->now->generation),
              F_INT("channels", c->now->n_channels), F_INT("subscriptions", c->now->n_subscriptions));
-    note(c, FANOUT_CONTROL_APPLIED, c->mark.source, NULL);
+    note(c, c->now->n_isolated ? FANOUT_CONTROL_PARTIAL : FANOUT_CONTROL_APPLIED, c->mark.source, &c->next_errors);
     if (put)
         put->on_done(put, c->now);
     if (c->is_wanted && c->is_begun)
@@ -200,6 +252,7 @@ static void look(struct fanout_control *c)
     } else if (errors.count || build(c, source, &text, &next, &errors) != E_OK) {
         note(c, FANOUT_CONTROL_FAILED, source, &errors);
     } else {
+        c->next_errors = errors;
         change(c, next, mark);
     }
     buf_free(&text.bytes, MEM_CONFIG);
@@ -385,6 +438,7 @@ err fanout_control_open(const struct fanout_control_settings *settings, struct f
     *errors = (struct config_errors){0};
     c->loop = settings->loop;
     c->abilities = settings->abilities;
+    c->isolates_channels = settings->config->fanout.isolates_channels;
     c->applied.on_mail = on_applied;
     make_sources(c, settings->config);
     e = take_first(c, errors);
@@ -395,7 +449,7 @@ err fanout_control_open(const struct fanout_control_settings *settings, struct f
     for (size_t i = 0; i < ARRAY_LEN(states); i++)
         states[i].context = c;
     metrics_register(states, ARRAY_LEN(states));
-    note(c, FANOUT_CONTROL_APPLIED, c->mark.source, NULL);
+    note(c, c->now->n_isolated ? FANOUT_CONTROL_PARTIAL : FANOUT_CONTROL_APPLIED, c->mark.source, errors);
     return E_OK;
 }
 

@@ -3,7 +3,8 @@
  *   a source has changed, or a text was put --> read, build off the request path, compare
  *       invalid    --> what holds goes on; told in the log with file and line, in a metric, and in fanout_control_report()
  *       unchanged  --> nothing to do
- *       else       --> given to the workers --> it holds
+ *       else       --> given to the workers --> it holds; with fanout.isolate_channels also when single channels are invalid, which stay as
+ *                      they were, or are left out
  *
  * One change at a time; what comes meanwhile is looked at afterwards. The main thread. Requests never wait for any of this: each
  * holds the snapshot it began with. */
@@ -24,6 +25,7 @@ struct fanout_control_settings {
 
 enum fanout_control_status {
     FANOUT_CONTROL_APPLIED,
+    FANOUT_CONTROL_PARTIAL, /* applied, but for channels that are wrong (fanout.isolate_channels) */
     FANOUT_CONTROL_UNCHANGED,
     FANOUT_CONTROL_FAILED, /* to be read or built; what held before holds */
     FANOUT_CONTROL_STATUSES,
@@ -35,14 +37,14 @@ struct fanout_control_report {
     uint64_t at_ms;              /* wall clock */
     uint64_t generation;         /* of what was applied or found unchanged */
     struct str source;           /* "file", "put" */
-    struct config_errors errors; /* of one that failed */
+    struct config_errors errors; /* of one that failed, or of the channels that are not in it */
 };
 
 /* Gives a snapshot to whoever serves requests with it; `done` is posted to `home` when all do. */
 typedef void (*fanout_control_apply)(void *context, struct fanout_snapshot *next, struct mail *done, struct mailbox *home);
 
 /* Makes the sources and takes the first configuration. E_*: there is none, or it is broken: `errors` says why, and the process should
- * not go on; `*out_control` is written all the same, since they name its files. Registers metrics: before threads start. */
+ * not go on; E_OK with errors: of single channels that are isolated. `*out_control` is written all the same, since they name its files. Registers metrics: before threads start. */
 MUST_USE err fanout_control_open(const struct fanout_control_settings *settings, struct fanout_control **out_control,
                                  struct config_errors *errors);
 

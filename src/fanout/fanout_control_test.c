@@ -216,6 +216,45 @@ static void a_broken_change_leaves_what_holds(void **state)
     assert_int_equal(fx.n_applied, 1);
 }
 
+static void one_broken_channel_may_be_isolated(void **state)
+{
+    const struct fanout_snapshot *now;
+
+    (void)state;
+    fx.config.fanout.isolates_channels = true;
+    write_file("channels.yaml",
+               "channels:\n- {namespace: a, name: c0, max_hops: 5}\n- {namespace: a, name: c1, max_hops: 0}\n");
+    assert_int_equal(open_control("file", NULL), E_OK);
+    assert_int_equal(fanout_control_report(fx.control)->status, FANOUT_CONTROL_PARTIAL);
+    assert_int_equal(fanout_control_report(fx.control)->errors.items[0].line, 3);
+    assert_int_equal(n_channels(), 1);
+    write_file("channels.yaml", "channels:\n- {namespace: a, name: c0, max_hops: 0}\n- {namespace: a, name: c1}\n");
+    wait_for_channels(2);
+    now = fanout_control_now(fx.control);
+    assert_int_equal(fanout_control_report(fx.control)->status, FANOUT_CONTROL_PARTIAL);
+    assert_int_equal(fanout_control_report(fx.control)->errors.items[0].line, 2);
+    assert_int_equal(now->generation, 2);
+    assert_int_equal(now->n_isolated, 1);
+    assert_int_equal(now->isolated[0].kept->max_hops, 5);
+    fanout_control_reload(fx.control);
+    assert_int_equal(fanout_control_report(fx.control)->status, FANOUT_CONTROL_UNCHANGED);
+    write_file("channels.yaml", "channels: 7\n");
+    wait_for_status(FANOUT_CONTROL_FAILED);
+    assert_int_equal(n_channels(), 2);
+    write_file("channels.yaml", channels(1));
+    wait_for_status(FANOUT_CONTROL_APPLIED);
+    assert_int_equal(fanout_control_now(fx.control)->n_isolated, 0);
+}
+
+static void a_put_isolates_nobody(void **state)
+{
+    (void)state;
+    fx.config.fanout.isolates_channels = true;
+    assert_int_equal(open_control("put", NULL), E_OK);
+    assert_int_equal(put("channels:\n- {namespace: a, name: c0}\n- {namespace: a, name: c1, max_hops: 0}\n", 1), E_INVAL);
+    assert_int_equal(n_channels(), 0);
+}
+
 static void the_same_text_is_not_applied_again(void **state)
 {
     (void)state;
@@ -377,6 +416,8 @@ int main(void)
         TEST(a_broken_file_ends_the_start),
         TEST(our_file_comes_before_the_other),
         TEST(a_broken_change_leaves_what_holds),
+        TEST(one_broken_channel_may_be_isolated),
+        TEST(a_put_isolates_nobody),
         TEST(the_same_text_is_not_applied_again),
         TEST(what_changes_during_a_change_follows_it),
         TEST(the_generation_of_a_text_counts),

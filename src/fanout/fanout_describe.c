@@ -94,6 +94,28 @@ static void put_errors(struct writer *w, const struct config_errors *errors)
         put_number(w, "errors_omitted", errors->omitted);
 }
 
+/* What is not as the text has it. */
+static void put_isolated(struct writer *w, const struct fanout_snapshot *snapshot)
+{
+    put_name(w, "isolated");
+    put(w, STR("["));
+    for (size_t i = 0; i < snapshot->n_isolated; i++) {
+        const struct fanout_isolated *one = &snapshot->isolated[i];
+
+        put_separator(w);
+        put(w, STR("{"));
+        if (one->key.n)
+            put_text(w, "channel", one->key);
+        put_number(w, "line", one->line);
+        put_text(w, "error", one->why);
+        put_text(w, "fate", one->kept ? STR("kept") : STR("left_out"));
+        if (one->kept)
+            put_number(w, "generation", one->kept->donor->generation);
+        put(w, STR("}"));
+    }
+    put(w, STR("]"));
+}
+
 static void put_snapshot(struct writer *w, const struct fanout_snapshot *snapshot)
 {
     put_number(w, "generation", snapshot->generation);
@@ -114,7 +136,7 @@ err fanout_describe_snapshot(struct buf *out, const struct fanout_snapshot *snap
 
 err fanout_describe_config(struct buf *out, const struct fanout_control *control)
 {
-    static const char *const statuses[FANOUT_CONTROL_STATUSES] = {"applied", "unchanged", "failed"};
+    static const char *const statuses[FANOUT_CONTROL_STATUSES] = {"applied", "partial", "unchanged", "failed"};
     const struct fanout_control_report *report = fanout_control_report(control);
     struct writer w = {.out = out};
 
@@ -122,6 +144,7 @@ err fanout_describe_config(struct buf *out, const struct fanout_control *control
     put_snapshot(&w, fanout_control_now(control));
     if (fanout_control_takes_puts(control))
         put_number(&w, "put_generation", fanout_control_put_generation(control));
+    put_isolated(&w, fanout_control_now(control));
     put_name(&w, "last_reload");
     put(&w, STR("{"));
     put_text(&w, "status", str_from(statuses[report->status]));
@@ -186,6 +209,8 @@ static void put_channel(struct writer *w, const struct fanout_channel *c)
     if (c->ack == FANOUT_ACK_QUORUM)
         put_number(w, "quorum", c->quorum);
     put_bool(w, "is_lossy", c->ack == FANOUT_ACK_ASYNC_MEMORY);
+    if (c->donor)
+        put_number(w, "kept_from_generation", c->donor->generation);
     put_text(w, "order", str_from(orders[c->order]));
     put_name(w, "subscriptions");
     put(w, STR("["));

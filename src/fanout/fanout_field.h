@@ -10,13 +10,16 @@
 
 enum { FANOUT_FIELD_NAMES = 5 };
 
+struct fanout_isolation;
+
 /* One reading of one text. */
 struct fanout_reader {
     struct arena *arena; /* of the snapshot */
     const char *file;    /* for messages */
     struct config_errors *errors;
     const struct fanout_abilities *abilities;
-    bool has_https; /* found so far */
+    struct fanout_isolation *isolation; /* NULL: one error is enough to refuse the whole text */
+    bool has_https;                     /* found so far */
 };
 
 enum fanout_field_type {

@@ -395,7 +395,9 @@ void fanout_intake_post(struct http_exchange *x, void *context)
         return;
     }
     status = fanout_route_find(plane->view->snapshot, &x->request, &channel);
-    if (status == 404)
+    if (status == 503)
+        reject(x, status, FANOUT_REJECTED_BROKEN_CHANNEL, "the channel is left out, since its configuration is wrong");
+    else if (status == 404)
         reject(x, status, FANOUT_REJECTED_UNKNOWN_CHANNEL, "there is no such channel");
     else if (status)
         reject(x, status, FANOUT_REJECTED_UNKNOWN_CHANNEL,

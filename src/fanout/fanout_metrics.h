@@ -9,7 +9,8 @@ enum fanout_rejection {
     FANOUT_REJECTED_FAILED, /* a subscription failed */
     FANOUT_REJECTED_INVALID,
     FANOUT_REJECTED_UNKNOWN_CHANNEL,
-    FANOUT_REJECTED_DENIED, /* a channel of its own (fanout_stateless.h) that may not be */
+    FANOUT_REJECTED_BROKEN_CHANNEL, /* left out, since its configuration is wrong */
+    FANOUT_REJECTED_DENIED,         /* a channel of its own (fanout_stateless.h) that may not be */
     FANOUT_REJECTED_HOPS,
     FANOUT_REJECTED_TOO_LARGE,
     FANOUT_REJECTED_FULL, /* no memory left for what the channel may hold */

@@ -18,18 +18,20 @@ static struct str key_of(struct str path)
 uint16_t fanout_route_find(const struct fanout_snapshot *snapshot, const struct http_request *request,
                            const struct fanout_channel **out_channel)
 {
-    struct str key;
+    struct str key = key_of(request->path);
+    bool is_by_host = str_equal(request->path, STR("/"));
 
-    if (str_equal(request->path, STR("/"))) {
-        if (!fanout_snapshot_find_host(snapshot, request->authority, out_channel))
-            return 400;
-    } else {
-        key = key_of(request->path);
-        if (!key.n)
-            return 400;
+    if (!is_by_host && !key.n)
+        return 400;
+    if (is_by_host && !fanout_snapshot_find_host(snapshot, request->authority, out_channel))
+        return 400;
+    if (!is_by_host)
         *out_channel = fanout_snapshot_find_key(snapshot, key);
-    }
-    return *out_channel ? 0 : 404;
+    if (*out_channel)
+        return 0;
+    return (is_by_host ? fanout_snapshot_lacks_host(snapshot, request->authority) : fanout_snapshot_lacks_key(snapshot, key))
+               ? 503
+               : 404;
 }
 
 /* The seconds of one header's `wait`. False: it has none. */

@@ -5,7 +5,8 @@
 #include "proto/http1/http_message.h"
 
 /* The channel: of the path `/namespace/name`, whose last slash does not count; of the Host when the path is `/`. 0 and the channel; 400: path
- * or host are none of these; 404: there is no such channel. */
+ * or host are none of these; 404: there is no such channel; 503: its
+ * definition is wrong, and it is left out until that is mended. */
 uint16_t fanout_route_find(const struct fanout_snapshot *snapshot, const struct http_request *request,
                            const struct fanout_channel **out_channel);
 

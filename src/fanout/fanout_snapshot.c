@@ -21,6 +21,8 @@ void fanout_snapshot_unref(struct fanout_snapshot *snapshot)
 
     if (!snapshot || atomic_fetch_sub_explicit(&snapshot->references, 1, memory_order_acq_rel) != 1)
         return;
+    for (size_t i = 0; i < snapshot->n_channels; i++)
+        fanout_snapshot_unref(snapshot->channels[i].donor);
     map_free(&snapshot->by_key, MEM_CONFIG);
     map_free(&snapshot->by_host, MEM_CONFIG);
     arena = snapshot->arena; /* in which the snapshot itself lies */
@@ -105,4 +107,21 @@ bool fanout_snapshot_find_host(const struct fanout_snapshot *snapshot, struct st
         return false;
     *out_channel = n_key ? fanout_snapshot_find_key(snapshot, (struct str){key, n_key}) : NULL;
     return true;
+}
+
+bool fanout_snapshot_lacks_key(const struct fanout_snapshot *snapshot, struct str key)
+{
+    for (size_t i = 0; i < snapshot->n_isolated; i++)
+        if (key.n && !snapshot->isolated[i].kept && str_equal(snapshot->isolated[i].key, key))
+            return true;
+    return false;
+}
+
+bool fanout_snapshot_lacks_host(const struct fanout_snapshot *snapshot, struct str host)
+{
+    char normal[FANOUT_HOST_BYTES], key[FANOUT_HOST_BYTES];
+    size_t n = fanout_host_normalize(host, normal), n_key;
+
+    return fanout_host_to_key((struct str){normal, n}, key, &n_key) &&
+           fanout_snapshot_lacks_key(snapshot, (struct str){key, n_key});
 }

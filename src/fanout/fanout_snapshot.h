@@ -74,10 +74,15 @@ struct fanout_subscription {
     uint32_t max_inflight;             /* attempts at once, on one worker; 0: no bound of its own */
 };
 
+struct fanout_snapshot;
+
 struct fanout_channel {
     struct str key; /* "namespace/name" */
     struct str ns, name;
     unsigned line;
+    uint32_t place; /* in its text */
+    struct fanout_snapshot
+        *donor;        /* kept from there although the text has it otherwise (fanout_isolated); NULL: it is the text's */
     struct str *hosts; /* further values of Host, lower-case, without port */
     size_t n_hosts;
     struct fanout_subscription *subscriptions;
@@ -100,11 +105,21 @@ struct fanout_channel {
     size_t n_forward_headers, n_forward_prefixes;
 };
 
+/* A channel whose definition is wrong, where that does not keep the others from going live. */
+struct fanout_isolated {
+    struct str key; /* empty: it has no name to go by */
+    unsigned line;  /* of the first thing that is wrong with it */
+    struct str why;
+    const struct fanout_channel *kept; /* the channel as it was before; NULL: it is left out */
+};
+
 struct fanout_snapshot {
     uint64_t generation; /* from 1; the source's own when it gives one */
     struct str source;   /* "file", "put", "request": where it came from */
     struct fanout_channel *channels;
     size_t n_channels, n_subscriptions;
+    struct fanout_isolated *isolated;
+    size_t n_isolated;
     bool has_https; /* some target is spoken to over TLS */
 
     /* Of the builder. */
@@ -126,3 +141,7 @@ const struct fanout_channel *fanout_snapshot_find_key(const struct fanout_snapsh
  * and is not one of a channel's (400); `*out_channel` is NULL when it names no channel (404). */
 bool fanout_snapshot_find_host(const struct fanout_snapshot *snapshot, struct str host,
                                const struct fanout_channel **out_channel);
+
+/* Whether the channel with this "namespace/name", or the one that this Host means, is left out because its definition is wrong. */
+bool fanout_snapshot_lacks_key(const struct fanout_snapshot *snapshot, struct str key);
+bool fanout_snapshot_lacks_host(const struct fanout_snapshot *snapshot, struct str host);

@@ -105,6 +105,50 @@ def test_a_missing_folder_ends_the_start(fanout, tmp_path):
     assert str(tmp_path / "nowhere") in sidecar.log()
 
 
+# --- channels that are wrong, kept apart ---
+
+ISOLATE = ["--set", "fanout.isolate_channels=true"]
+
+
+def test_a_channel_that_is_wrong_stays_as_it_was_and_the_others_go_live(fanout, subscriber):
+    old, new, other = subscriber(), subscriber(), subscriber()
+    sidecar = fanout(channel(old.url, name="c1"), channel(old.url, name="c2"), arguments=ISOLATE)
+    write(sidecar.folder, {"channels": [channel(new.url, name="c1"), channel(other.url, name="c2", nack="never"),
+                                        channel(other.url, name="c3", max_hops=0), channel(other.url, name="c4")]})
+    config = holds(sidecar, lambda c: c["generation"] == 2)
+    assert config["last_reload"]["status"] == "partial"
+    assert [(one["channel"], one["fate"], one.get("generation")) for one in config["isolated"]] == [
+        ("default/c2", "kept", 1), ("default/c3", "left_out", None)]
+    lines = {error["line"]: error["text"] for error in config["last_reload"]["errors"]}
+    assert {one["line"]: one["error"] for one in config["isolated"]} == lines
+    assert all(error["file"].endswith("/channels.yaml") for error in config["last_reload"]["errors"])
+    assert [sidecar.send(to=f"/default/c{n}").status for n in (1, 2, 3, 4, 5)] == [202, 202, 503, 202, 404]
+    assert sidecar.send(host="c3.default").status == 503
+    assert (len(old.requests), len(new.requests), len(other.requests)) == (1, 1, 1)
+    metrics = sidecar.metrics()
+    assert metrics.sum("millrace_fanout_channels_isolated", fate="kept") == 1
+    assert metrics.sum("millrace_fanout_channels_isolated", fate="left_out") == 1
+    assert metrics.sum("millrace_fanout_config_last_reload_status") == 0
+    assert metrics.sum("millrace_fanout_events_rejected_total", reason="broken_channel") == 2
+    log = sidecar.log()
+    assert "event=fanout.channel.kept channel=default/c2" in log and "event=fanout.channel.left_out channel=default/c3" in log
+    for line in lines:
+        assert f"line={line} why=" in log
+    assert {c["name"]: c.get("kept_from_generation") for c in ask(sidecar, "GET", "/channels")[1]["channels"]} == {
+        "c1": None, "c2": 1, "c4": None}
+    write(sidecar.folder, {"channels": [channel(new.url, name="c2"), channel(other.url, name="c3")]})
+    assert holds(sidecar, lambda c: c["generation"] == 3)["isolated"] == []
+    assert sidecar.metrics().sum("millrace_fanout_config_last_reload_status") == 1
+    assert sidecar.send(to="/default/c2").status == sidecar.send(to="/default/c3").status == 202
+
+
+def test_a_start_leaves_out_the_channel_that_is_wrong(fanout, subscriber):
+    s = subscriber()
+    sidecar = fanout(channel(s.url), channel(s.url, name="c2", nack="never"), arguments=ISOLATE)
+    assert sidecar.config()["last_reload"]["status"] == "partial"
+    assert (sidecar.send().status, sidecar.send(to="/default/c2").status) == (202, 503)
+
+
 # --- PUT ---
 
 
