@@ -271,9 +271,9 @@ static void end_output(struct stream *s)
     tls_conn_note_sent(s->tls);
 }
 
-static void finish_close(struct stream *s)
+static void release_all(struct stream *s)
 {
-    if (s->state == STATE_CLOSING) {
+    if (s->io.fd >= 0) {
         end_output(s);
         tls_conn_free(s->tls);
         s->tls = NULL;
@@ -284,6 +284,11 @@ static void finish_close(struct stream *s)
     buf_free(&s->in, MEM_LOOP);
     buf_free(&s->out, MEM_LOOP);
     s->state = STATE_CLOSED;
+}
+
+static void finish_close(struct stream *s)
+{
+    release_all(s);
     s->ops->on_close(s, (err)s->why); /* may free s */
 }
 
@@ -564,6 +569,12 @@ void stream_close(struct stream *s, err why)
 {
     if (begin_close(s, why))
         defer(s);
+}
+
+void stream_fini(struct stream *s)
+{
+    if (s->state != STATE_CLOSED)
+        release_all(s);
 }
 
 void stream_shut_output(struct stream *s)

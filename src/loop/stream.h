@@ -122,6 +122,10 @@ void stream_resume(struct stream *s);
  * handler, and more than once: the first reason holds. */
 void stream_close(struct stream *s, err why);
 
+/* Ends a stream whose loop runs no more: its descriptor is closed, its memory given back, and on_close is not called. A no-op on one that
+ * is closed or was never open. */
+void stream_fini(struct stream *s);
+
 /* Tells the peer that nothing more comes, when all output has left: inside on_drain. Reading goes on until the peer closes too,
  * so that no reset, which bytes that nobody reads would cause, takes the last output away from it. */
 void stream_shut_output(struct stream *s);

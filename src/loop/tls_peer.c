@@ -1,14 +1,17 @@
 #include "loop/tls_peer.h"
 
+#include <arpa/inet.h>
 #include <string.h>
 
 #include <openssl/err.h>
-#include <openssl/x509.h>
+#include <openssl/x509v3.h>
 
 #include "base/check.h"
 #include "base/mem.h"
 #include "loop/tls_conn.h"
 #include "loop/tls_private.h"
+
+enum { NAME_MAX_BYTES = 255 };
 
 /* The texts lie behind it, in the same block. */
 struct holder {
@@ -169,4 +172,23 @@ void tls_peer_forget(struct tls_conn *tc)
 {
     mem_free(MEM_LOOP, tc->peer);
     tc->peer = NULL;
+}
+
+bool tls_peer_has_name(struct tls_conn *tc, struct str name)
+{
+    X509 *leaf = SSL_get0_peer_certificate(tc->ssl);
+    char text[NAME_MAX_BYTES + 1] = "";
+    unsigned char address[sizeof(struct in6_addr)];
+    int is_so;
+
+    ASSERT(tc->is_ready);
+    if (!leaf || name.n == 0 || name.n > NAME_MAX_BYTES || memchr(name.p, '\0', name.n))
+        return false;
+    memcpy(text, name.p, name.n);
+    if (inet_pton(AF_INET, text, address) == 1 || inet_pton(AF_INET6, text, address) == 1)
+        is_so = X509_check_ip_asc(leaf, text, 0);
+    else
+        is_so = X509_check_host(leaf, text, name.n, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS, NULL);
+    ERR_clear_error();
+    return is_so == 1;
 }

@@ -31,3 +31,7 @@ const struct tls_peer *tls_peer_of(struct tls_conn *tc);
 
 /* Gives the memory back until the next tls_peer_of(). A no-op without any. */
 void tls_peer_forget(struct tls_conn *tc);
+
+/* Whether the peer's certificate is for this host name or address: what a client asks of a server before anything is said (struct
+ * tls_server), for a server that learns only later who its client says it is. False without a certificate. After the handshake. */
+bool tls_peer_has_name(struct tls_conn *tc, struct str name);

@@ -1,0 +1,36 @@
+/* command_link_metrics: what the link between instances counts. */
+#pragma once
+
+#include "obs/metrics.h"
+
+enum command_link_metric {
+    COMMAND_LINK_COUNT_OUT,
+    COMMAND_LINK_COUNT_IN,
+    COMMAND_LINK_COUNT_CONNECTED,
+    COMMAND_LINK_COUNT_FAILED,
+    COMMAND_LINK_COUNT_ACCEPTED,
+    COMMAND_LINK_COUNT_REFUSED_TLS,
+    COMMAND_LINK_COUNT_REFUSED_VERSION,
+    COMMAND_LINK_COUNT_REFUSED_NAME,
+    COMMAND_LINK_COUNT_REFUSED_STRANGER,
+    COMMAND_LINK_COUNT_REFUSED_BUSY,
+    COMMAND_LINK_COUNT_BROKEN,
+    COMMAND_LINK_COUNT_DEAD,
+    COMMAND_LINK_COUNT_PROTOCOL,
+    COMMAND_LINK_COUNT_SENT,
+    COMMAND_LINK_COUNT_REPEATED,
+    COMMAND_LINK_COUNT_RECEIVED,
+    COMMAND_LINK_COUNT_DUPLICATE,
+    COMMAND_LINK_COUNT_DROPPED,
+    COMMAND_LINK_COUNT_NO_ROOM,
+    COMMAND_LINK_COUNT_KEPT_BYTES,
+    COMMAND_LINK_COUNT_HANDED_BYTES,
+    COMMAND_LINK_COUNTS,
+};
+
+extern struct metric command_link_metrics[COMMAND_LINK_COUNTS];
+
+static inline void command_link_count(enum command_link_metric which, int64_t n)
+{
+    metric_add(&command_link_metrics[which], (uint64_t)n);
+}
