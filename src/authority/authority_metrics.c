@@ -26,6 +26,24 @@ static struct metric counts[AUTHORITY_COUNTS] = {
     [AUTHORITY_COUNT_JOINED] = {.name = "millrace_authority_webhook_joined_total",
                                 .help = "Log-ins that waited for the answer to a question that others had asked",
                                 .kind = METRIC_COUNTER},
+    [AUTHORITY_COUNT_KEYS_FETCHED] = {.name = "millrace_authority_keys_fetched_total",
+                                      .labels = "result=\"ok\"",
+                                      .help = "Times the keys of the identity provider were fetched, or not to be had",
+                                      .kind = METRIC_COUNTER},
+    [AUTHORITY_COUNT_KEYS_FAILED] = {.name = "millrace_authority_keys_fetched_total",
+                                     .labels = "result=\"failed\"",
+                                     .kind = METRIC_COUNTER},
+    [AUTHORITY_COUNT_TOKEN_ALLOWED] = {.name = "millrace_authority_tokens_total",
+                                       .labels = "outcome=\"allowed\"",
+                                       .help =
+                                           "Tokens of the identity provider; unavailable: there were no keys to judge them by",
+                                       .kind = METRIC_COUNTER},
+    [AUTHORITY_COUNT_TOKEN_DENIED] = {.name = "millrace_authority_tokens_total",
+                                      .labels = "outcome=\"denied\"",
+                                      .kind = METRIC_COUNTER},
+    [AUTHORITY_COUNT_TOKEN_UNAVAILABLE] = {.name = "millrace_authority_tokens_total",
+                                           .labels = "outcome=\"unavailable\"",
+                                           .kind = METRIC_COUNTER},
 };
 
 void authority_metrics_register(void)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "authority/authority_client.h"
+#include "authority/key_source.h"
 #include "authority/webhook.h"
 #include "registry/authority.h"
 
@@ -10,13 +11,14 @@ struct authority_plane {
     struct authority port; /* for registry_use_authority() */
     struct authority_clients clients;
     struct webhook webhook;
+    struct key_source keys;
 };
 
 /* After workers_init(). Never fails; must not move. */
 void authority_plane_init(struct authority_plane *p, struct workers *workers);
 
-/* The TLS of https, from now on; NULL: there is none. */
-void authority_plane_use_tls(struct authority_plane *p, struct tls *tls);
+/* What holds from now on: a configuration, and the TLS of https (NULL: there is none). References are taken. */
+void authority_plane_use(struct authority_plane *p, struct config *config, struct tls *tls);
 
 /* After the workers have stopped, before those who wait are taken down: what was asked is answered as unavailable. A no-op on what is all-zero. */
 void authority_plane_close(struct authority_plane *p);

@@ -53,6 +53,35 @@ bool base64_decode(struct str text, char *out, size_t *out_n)
     return true;
 }
 
+/* Up to four characters of the other alphabet, in this one. */
+static bool translate(const char *p, size_t n, char group[4])
+{
+    for (size_t i = 0; i < 4; i++) {
+        char c = i < n ? p[i] : '=';
+
+        if (i < n && (c == '+' || c == '/' || c == '='))
+            return false;
+        group[i] = c == '-' ? '+' : c == '_' ? '/' : c;
+    }
+    return true;
+}
+
+bool base64_decode_url(struct str text, char *out, size_t *out_n)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < text.n; i += 4) {
+        size_t have = text.n - i < 4 ? text.n - i : 4;
+        char group[4];
+
+        if (have == 1 || !translate(text.p + i, have, group) || !decode_group(group, 4 - have, out + n))
+            return false;
+        n += have - 1;
+    }
+    *out_n = n;
+    return true;
+}
+
 size_t base64_encode(struct str bytes, char *out)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

@@ -37,6 +37,32 @@ static void the_texts_of_the_rfc_are_decoded_and_encoded(void **state)
     }
 }
 
+/* RFC 4648 section 5, RFC 7515 appendix C. */
+static void the_alphabet_of_urls_is_decoded(void **state)
+{
+    static const struct {
+        struct str text, bytes;
+    } rows[] = {
+        {STR_INIT(""), STR_INIT("")},
+        {STR_INIT("Zg"), STR_INIT("f")},
+        {STR_INIT("Zm8"), STR_INIT("fo")},
+        {STR_INIT("Zm9v"), STR_INIT("foo")},
+        {STR_INIT("A-z_4ME"), STR_INIT("\x03\xec\xff\xe0\xc1")},
+    };
+    static const struct str bad[] = {STR_INIT("Zg=="), STR_INIT("Z"),    STR_INIT("Zh"),    STR_INIT("AP+/"),
+                                     STR_INIT("Zm9 "), STR_INIT("Zm8="), STR_INIT("Zm9vZ"), STR_INIT("====")};
+    char out[16];
+    size_t n;
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        assert_true(base64_decode_url(rows[i].text, out, &n));
+        assert_true(str_equal((struct str){out, n}, rows[i].bytes));
+    }
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+        assert_false(base64_decode_url(bad[i], out, &n));
+}
+
 static void what_is_not_the_one_text_of_its_bytes_is_refused(void **state)
 {
     static const char *const texts[] = {
@@ -57,6 +83,7 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_texts_of_the_rfc_are_decoded_and_encoded),
+        cmocka_unit_test(the_alphabet_of_urls_is_decoded),
         cmocka_unit_test(what_is_not_the_one_text_of_its_bytes_is_refused),
     };
 

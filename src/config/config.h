@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "config/config_authentication.h"
+#include "config/config_strings.h"
 
 enum {
     CONFIG_MAX_TEXT_BYTES = 16 << 20, /* a registry of 100,000 devices with all their keys is about 10 MiB */
@@ -43,11 +44,6 @@ struct config_property {
 
 struct config_properties {
     struct config_property *items; /* in the order of the file */
-    size_t count;
-};
-
-struct config_strings {
-    struct str *items;
     size_t count;
 };
 

@@ -1,10 +1,10 @@
 /* config_authentication: what the configuration says about those outside the process who have a say in who may connect. A part of config.h. */
 #pragma once
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/str.h"
+#include "config/config_strings.h"
 
 /* When the webhook is asked. */
 enum config_webhook_order {
@@ -23,6 +23,17 @@ struct config_webhook {
     uint64_t connections, max_waiting;
 };
 
+/* The keys of an identity provider, whose tokens devices may bring. */
+struct config_jwks {
+    struct str url; /* empty: there is none */
+    struct str issuer;
+    struct config_strings audience;
+    struct str tenant; /* of all its tokens; empty: tenant_claim says it */
+    struct str tenant_claim, device_claim;
+    uint64_t refresh_ms, retry_ms, max_age_ms, timeout_ms;
+};
+
 struct config_authentication {
     struct config_webhook webhook;
+    struct config_jwks jwks;
 };

@@ -80,8 +80,83 @@ static const char *const webhook_order_choices[] = {
          range(1, 1024),                                                                                                       \
          in_config(authentication.webhook.connections),                                                                        \
          .help = "How many questions are with the server at a time, shared among the workers (each has at least one)."},       \
+        {.path = "authentication.webhook.max_waiting",                                                                         \
+         .type = OPTION_NUMBER,                                                                                                \
+         .flags = OPTION_RELOADABLE,                                                                                           \
+         .initial = "1000",                                                                                                    \
+         range(1, 100000),                                                                                                     \
+         in_config(authentication.webhook.max_waiting),                                                                        \
+         .help =                                                                                                               \
+             "How many different questions may be unanswered. Past that devices are told that the service is unavailable."},   \
+        {.path = "authentication.jwks",                                                                                        \
+         .type = OPTION_SECTION,                                                                                               \
+         .flags = OPTION_RELOADABLE,                                                                                           \
+         .help = "An identity provider whose tokens (JWT) devices may bring as passwords, or over HTTP as bearer tokens. Its " \
+                 "tokens are judged by its keys alone; while they are not to be had, nobody is let in by them."},              \
+        {.path = "authentication.jwks.url",                                                                                    \
+         .type = OPTION_TEXT,                                                                                                  \
+         .flags = OPTION_RELOADABLE,                                                                                           \
+         range(0, 2000),                                                                                                       \
+         in_config(authentication.jwks.url),                                                                                   \
+         .help = "Where its keys are (a JSON Web Key Set), as in https://idm.example/keys. Whoever can change what is there "  \
+                 "decides who may connect: use https:// (https_client). Without one there is no such provider."},              \
+        {.path = "authentication.jwks.issuer",                                                                                 \
+         .type = OPTION_TEXT,                                                                                                  \
+         .flags = OPTION_RELOADABLE,                                                                                           \
+         range(0, 1000),                                                                                                       \
+         in_config(authentication.jwks.issuer),                                                                                \
+         .help = "The claim iss of its tokens. Those of others are judged as if there were no provider."},                     \
+        {.path = "authentication.jwks.audience",                                                                               \
+         .type = OPTION_STRINGS,                                                                                               \
+         .flags = OPTION_RELOADABLE,                                                                                           \
+         range(0, 16),                                                                                                         \
+         in_config(authentication.jwks.audience),                                                                              \
+         .help = "What the claim aud must name, one of these at least."},                                                      \
+        {.path = "authentication.jwks.tenant",                                                                                 \
+         .type = OPTION_TEXT,                                                                                                  \
+         .flags = OPTION_RELOADABLE,                                                                                           \
+         .characters = OPTION_TOPIC,                                                                                           \
+         range(0, 249),                                                                                                        \
+         in_config(authentication.jwks.tenant),                                                                                \
+         .help = "The tenant of all its tokens. Without one tenant_claim says it."},                                           \
+        {.path = "authentication.jwks.tenant_claim",                                                                           \
+         .type = OPTION_TEXT,                                                                                                  \
+         .flags = OPTION_RELOADABLE,                                                                                           \
+         .initial = "tid",                                                                                                     \
+         range(1, 250),                                                                                                        \
+         in_config(authentication.jwks.tenant_claim),                                                                          \
+         .help = "The claim with the tenant's id; one inside others as in /realm/tenant."},                                    \
+        {.path = "authentication.jwks.device_claim",                                                                           \
+         .type = OPTION_TEXT,                                                                                                  \
+         .flags = OPTION_RELOADABLE,                                                                                           \
+         .initial = "sub",                                                                                                     \
+         range(1, 250),                                                                                                        \
+         in_config(authentication.jwks.device_claim),                                                                          \
+         .help = "The claim with the device's id."},                                                                           \
+        {.path = "authentication.jwks.refresh",                                                                                \
+         .type = OPTION_DURATION,                                                                                              \
+         .flags = OPTION_RELOADABLE,                                                                                           \
+         .initial = "10m",                                                                                                     \
+         range(100, 24 * 3600 * 1000),                                                                                         \
+         in_config(authentication.jwks.refresh_ms),                                                                            \
+         .help = "How often the keys are fetched."},                                                                           \
+        {.path = "authentication.jwks.retry",                                                                                  \
+         .type = OPTION_DURATION,                                                                                              \
+         .flags = OPTION_RELOADABLE,                                                                                           \
+         .initial = "10s",                                                                                                     \
+         range(100, 3600 * 1000),                                                                                              \
+         in_config(authentication.jwks.retry_ms),                                                                              \
+         .help =                                                                                                               \
+             "How soon they are fetched again when that failed, or for a token that names a key which is not among them; no "  \
+             "sooner, whatever devices bring."},                                                                               \
+        {.path = "authentication.jwks.max_age",                                                                                \
+         .type = OPTION_DURATION,                                                                                              \
+         .flags = OPTION_RELOADABLE,                                                                                           \
+         .initial = "1d",                                                                                                      \
+         range(100, 30LL * 24 * 3600 * 1000),                                                                                  \
+         in_config(authentication.jwks.max_age_ms),                                                                            \
+         .help = "How long keys count that could not be fetched again."},                                                      \
     {                                                                                                                          \
-        .path = "authentication.webhook.max_waiting", .type = OPTION_NUMBER, .flags = OPTION_RELOADABLE, .initial = "1000",    \
-        range(1, 100000), in_config(authentication.webhook.max_waiting),                                                       \
-        .help = "How many different questions may be unanswered. Past that devices are told that the service is unavailable."  \
+        .path = "authentication.jwks.timeout", .type = OPTION_DURATION, .flags = OPTION_RELOADABLE, .initial = "5s",           \
+        range(10, 60 * 1000), in_config(authentication.jwks.timeout_ms), .help = "How long fetching them may take."            \
     }

@@ -34,6 +34,12 @@ static void urls_and_tokens_that_can_be_used_are_good(void **state)
                      E_OK);
 }
 
+static void a_provider_has_an_issuer_and_an_audience(void **state)
+{
+    (void)state;
+    assert_int_equal(check(BASE "authentication: {jwks: {url: \"http://idm/keys\", issuer: i, audience: [a, b]}}\n"), E_OK);
+}
+
 static void what_cannot_be_used_is_told(void **state)
 {
     static const struct {
@@ -42,6 +48,12 @@ static void what_cannot_be_used_is_told(void **state)
         {BASE "authentication: {webhook: {url: \"ftp://idm\"}}\n", "authentication.webhook.url: does not begin with http://"},
         {BASE "authentication: {webhook: {url: \"http://idm\", token: \"a\\r\\nb\"}}\n",
          "authentication.webhook.token: has characters that no header can have"},
+        {BASE "authentication: {jwks: {url: \"idm\", issuer: i, audience: a}}\n",
+         "authentication.jwks.url: does not begin with http://"},
+        {BASE "authentication: {jwks: {url: \"http://idm\", audience: a}}\n", "authentication.jwks.issuer is missing"},
+        {BASE "authentication: {jwks: {url: \"http://idm\", issuer: i}}\n", "authentication.jwks.audience is missing"},
+        {BASE "authentication: {jwks: {url: \"http://idm\", issuer: i, audience: a, max_age: 1m}}\n",
+         "authentication.jwks.max_age: is less"},
     };
 
     (void)state;
@@ -57,6 +69,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(urls_and_tokens_that_can_be_used_are_good),
+        cmocka_unit_test(a_provider_has_an_issuer_and_an_audience),
         cmocka_unit_test(what_cannot_be_used_is_told),
     };
 

@@ -195,7 +195,7 @@ static void change(struct reload *r)
 {
     r->awaited = NULL;
     r->is_changing = true;
-    authority_plane_use_tls(&r->s->authority, r->next->tls.client);
+    authority_plane_use(&r->s->authority, r->next->config, r->next->tls.client);
     http_adapter_use(r->s->http, r->next, &r->in_http, &r->s->loop.mailbox);
 }
 

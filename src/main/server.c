@@ -287,7 +287,7 @@ static err open_admin(struct server *s, struct errinfo *ei)
 static void open_authority(struct server *s)
 {
     authority_plane_init(&s->authority, &s->workers);
-    authority_plane_use_tls(&s->authority, s->now->tls.client);
+    authority_plane_use(&s->authority, s->now->config, s->now->tls.client);
     registry_use_authority(s->now->registry, &s->authority.port);
 }
 

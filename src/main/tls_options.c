@@ -211,8 +211,8 @@ static void make_client(struct maker *m)
 /* A fan-out alone asks for it when it meets the first https target. */
 static bool may_need_client(const struct config *config)
 {
-    return config->mapper_count || config->authentication.webhook.url.n || config->https_ca.count || config->https_cert.count ||
-           (config->fanout.is_enabled && !config_is_fanout_alone(config));
+    return config->mapper_count || config->authentication.webhook.url.n || config->authentication.jwks.url.n ||
+           config->https_ca.count || config->https_cert.count || (config->fanout.is_enabled && !config_is_fanout_alone(config));
 }
 
 err tls_options_make_client(const struct config *config, const char *file, struct tls **out_tls, struct config_errors *errors)

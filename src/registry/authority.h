@@ -33,4 +33,7 @@ struct authority {
     /* Who has this user name and password, or this token. */
     enum authority_verdict (*ask_webhook)(struct authority *a, const struct config *config, const struct registry_login *login,
                                           struct authority_answer *out);
+    /* Whether an identity provider has issued this token. */
+    enum authority_verdict (*judge_token)(struct authority *a, const struct config *config, const struct registry_login *login,
+                                          struct authority_answer *out);
 };

@@ -61,6 +61,19 @@ static bool use(struct registry *registry, const struct registry_login *login, e
     return true;
 }
 
+bool authority_login_judge_token(struct registry *registry, const struct registry_login *login, struct principal *out_principal,
+                                 enum registry_result *out_result)
+{
+    struct authority *authority = registry->authority;
+    struct authority_answer answer;
+    enum authority_verdict verdict;
+
+    if (!authority || !registry->config->authentication.jwks.url.n || !login->token.n)
+        return false;
+    verdict = authority->judge_token(authority, registry->config, login, &answer);
+    return use(registry, login, verdict, &answer, out_principal, out_result);
+}
+
 bool authority_login_has_webhook(const struct registry *registry, const struct registry_login *login)
 {
     bool has_name = login->has_user_name && login->user_name.n;

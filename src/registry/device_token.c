@@ -101,12 +101,17 @@ bool device_token_is_one(struct str password)
 
 /* ---- reading ---- */
 
-static const char *find_algorithm(const char *name)
+const char *device_token_find_algorithm(struct str name)
 {
-    for (size_t i = 0; name && i < ARRAY_LEN(algorithms); i++)
-        if (strcmp(algorithms[i].name, name) == 0)
+    for (size_t i = 0; i < ARRAY_LEN(algorithms); i++)
+        if (str_equal(str_from(algorithms[i].name), name))
             return algorithms[i].name;
     return NULL;
+}
+
+static const char *find_algorithm(const char *name)
+{
+    return name ? device_token_find_algorithm(str_from(name)) : NULL;
 }
 
 static enum device_token_result read_header(cjose_jws_t *jws, struct device_token *out)

@@ -59,5 +59,8 @@ MUST_USE enum device_token_result device_token_verify(const struct device_token 
 /* Takes as long as device_token_verify() with a key of usual size: for a device that is not there. */
 void device_token_verify_nobody(const struct device_token *token);
 
+/* The name of an algorithm that a token may be signed with, for device_token.algorithm; NULL: it is none of them. A constant. */
+const char *device_token_find_algorithm(struct str name);
+
 /* The word for logs and metrics, as in "expired". Never NULL. */
 const char *device_token_result_name(enum device_token_result result);

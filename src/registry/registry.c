@@ -394,6 +394,8 @@ static enum registry_result authenticate(struct registry *registry, const struct
         return enter_by_key(registry, login, out_principal);
     if (login->peer && login->peer->der.n && certificate_login_enter(registry, login, out_principal, &result))
         return result;
+    if (authority_login_judge_token(registry, login, out_principal, &result))
+        return result;
     if (authority_login_has_webhook(registry, login))
         return enter_with_webhook(registry, login, out_principal);
     return enter_here(registry, login, out_principal);

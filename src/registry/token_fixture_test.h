@@ -83,9 +83,9 @@ static inline struct token_fixture_pair token_fixture_make_ec(const char *group,
     return pair;
 }
 
-/* The caller frees. */
-static inline char *token_fixture_sign(const struct token_fixture_pair *pair, const char *algorithm, const char *type,
-                                       const char *claims)
+/* NULL: it says nothing of that. The caller frees. */
+static inline char *token_fixture_sign_named(const struct token_fixture_pair *pair, const char *algorithm, const char *type,
+                                             const char *kid, const char *claims)
 {
     cjose_header_t *header = cjose_header_new(NULL);
     cjose_jws_t *jws;
@@ -95,6 +95,8 @@ static inline char *token_fixture_sign(const struct token_fixture_pair *pair, co
     assert_true(cjose_header_set(header, CJOSE_HDR_ALG, algorithm, NULL));
     if (type)
         assert_true(cjose_header_set(header, "typ", type, NULL));
+    if (kid)
+        assert_true(cjose_header_set(header, "kid", kid, NULL));
     jws = cjose_jws_sign(pair->jwk, header, (const uint8_t *)claims, strlen(claims), NULL);
     assert_non_null(jws);
     assert_true(cjose_jws_export(jws, &compact, NULL));
@@ -102,6 +104,12 @@ static inline char *token_fixture_sign(const struct token_fixture_pair *pair, co
     cjose_jws_release(jws);
     cjose_header_release(header);
     return copy;
+}
+
+static inline char *token_fixture_sign(const struct token_fixture_pair *pair, const char *algorithm, const char *type,
+                                       const char *claims)
+{
+    return token_fixture_sign_named(pair, algorithm, type, NULL, claims);
 }
 
 static inline struct str token_fixture_public_key(const struct token_fixture_pair *pair)

@@ -1,4 +1,5 @@
-"""Those outside who have a say in who may connect (docs/REGISTRY.md): a webhook. Python's own HTTP server is asked, over TLS with a CA of the test's."""
+"""Those outside who have a say in who may connect (docs/REGISTRY.md): a webhook, an identity provider. Python's own HTTP server is asked, over TLS with
+a CA of the test's."""
 import json
 import ssl
 
@@ -8,6 +9,7 @@ import requests
 from lib.certs import Authority
 from lib.paho_client import V311, V5, Paho
 from lib.subscriber import Answer, Gate
+from lib.tokens import Key
 from lib.wait import HANG_S, until
 
 REFUSED = {V311: 0x86, V5: 0x86}  # paho has one set of reasons
@@ -159,5 +161,88 @@ def test_a_log_in_ends_with_its_ttl(start, connect, subscriber, tls, tenant):
     hook = subscriber(lambda request, n: allow("d1", ttl=2), tls=tls)
     server = start({"webhook": {"url": hook.url}})
     client = connect(server, f"x@{tenant}", "pw")
+    assert client.code == 0
+    client.wait("disconnect")
+
+
+class Provider:
+    """An identity provider: its keys, and what it answers to who asks for them."""
+
+    def __init__(self, folder):
+        self.keys = {"k1": Key(folder, "idm-1"), "k2": Key(folder, "idm-2"), "r1": Key(folder, "idm-rsa", "RSA:2048")}
+        self.shown = ["k1", "r1"]
+        self.is_there = True
+
+    def answer(self, request, number):
+        assert request.method == "GET"
+        return Answer(200 if self.is_there else 500, {}, json.dumps({"keys": [self.keys[kid].jwk(kid) for kid in self.shown]}).encode())
+
+    def token(self, tenant, kid="k1", **more):
+        algorithm = "RS256" if kid == "r1" else "ES256"
+        return self.keys[kid].token(algorithm, kid=kid, **({"iss": "idm", "aud": "fleet", "tid": tenant, "sub": "d1"} | more))
+
+
+@pytest.fixture
+def provider(tmp_path):
+    return Provider(tmp_path)
+
+
+def bearer(server, token):
+    host, port = server.http
+    return requests.post(f"http://{host}:{port}/telemetry", data="x", timeout=HANG_S,
+                         headers={"QoS-Level": "1", "Content-Type": "text/plain", "Authorization": f"Bearer {token}"})
+
+
+@pytest.mark.parametrize("version", [V311, V5])
+def test_tokens_of_an_identity_provider_let_in(start, connect, subscriber, tls, tenant, provider, version):
+    idm = subscriber(provider.answer, tls=tls)
+    server = start({"jwks": {"url": idm.url + "keys", "issuer": "idm", "audience": ["fleet"]}})
+    for kid in ("k1", "r1"):
+        client = connect(server, "unused", provider.token(tenant, kid), version)
+        assert client.code == 0
+        client.client.publish("telemetry", b"{}", 1)
+        client.wait("publish")
+        assert bearer(server, provider.token(tenant, kid)).status_code == 202
+    bad = {
+        "for others": provider.token(tenant, aud="them"),
+        "of nobody": provider.token(tenant, sub="d9"),
+        "of a tenant that is not there": provider.token("nowhere"),
+        "of another issuer": provider.token(tenant, iss="somebody"),
+        "over": provider.token(tenant, exp=1000),
+        "by a key that is not shown": provider.token(tenant, "k2"),
+        "by another key than it says": provider.keys["k2"].token(kid="k1", iss="idm", aud="fleet", tid=tenant, sub="d1"),
+    }
+    codes = {name: (connect(server, "unused", token, version).code, bearer(server, token).status_code) for name, token in bad.items()}
+    assert set(codes.values()) == {(REFUSED[version], 401)}, codes
+    assert len(idm.requests) == 1
+    assert server.metrics().sum("millrace_authority_tokens_total", outcome="allowed") == 8  # for all that is said of the device
+
+
+def test_a_new_key_is_fetched_when_a_token_names_it(start, connect, subscriber, tls, tenant, provider):
+    idm = subscriber(provider.answer, tls=tls)
+    server = start({"jwks": {"url": idm.url, "issuer": "idm", "audience": "fleet", "retry": "100ms"}})
+    assert connect(server, "unused", provider.token(tenant)).code == 0
+    provider.shown = ["k2"]
+    until(lambda: bearer(server, provider.token(tenant, "k2")).status_code == 202, "the new key")
+    assert bearer(server, provider.token(tenant)).status_code == 401
+
+
+def test_keys_are_kept_for_a_while_when_the_provider_is_away(start, connect, subscriber, tls, tenant, provider):
+    idm = subscriber(provider.answer, tls=tls)
+    server = start({"jwks": {"url": idm.url, "issuer": "idm", "audience": "fleet", "refresh": "200ms", "retry": "200ms", "max_age": "2s"}})
+    assert connect(server, "unused", provider.token(tenant)).code == 0
+    provider.is_there = False
+    until(lambda: server.metrics().sum("millrace_authority_keys_fetched_total", result="failed") > 0, "a failed attempt")
+    assert connect(server, "unused", provider.token(tenant)).code == 0
+    until(lambda: connect(server, "unused", provider.token(tenant)).code == UNAVAILABLE, "the end of the keys")
+    assert bearer(server, provider.token(tenant)).status_code == 503
+    provider.is_there = True
+    until(lambda: bearer(server, provider.token(tenant)).status_code == 202, "the keys again")
+
+
+def test_a_connection_ends_with_the_token_of_the_provider(start, connect, subscriber, tls, tenant, provider):
+    idm = subscriber(provider.answer, tls=tls)
+    server = start({"jwks": {"url": idm.url, "issuer": "idm", "audience": "fleet"}})
+    client = connect(server, "unused", provider.token(tenant, life_s=2))
     assert client.code == 0
     client.wait("disconnect")

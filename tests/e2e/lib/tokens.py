@@ -33,9 +33,19 @@ class Key:
         openssl("pkey", "-in", self.file, "-pubout", "-outform", "DER", "-out", f"{name}.der", folder=folder)
         self.public = base64.b64encode((folder / f"{name}.der").read_bytes()).decode()
 
-    def token(self, algorithm="ES256", life_s=60, **claims):
+    def jwk(self, kid):
+        """The public key as a JSON Web Key."""
+        der = base64.b64decode(self.public)
+        if self.algorithm == "EC":
+            point = der[-2 * self.width:]
+            return {"kty": "EC", "crv": f"P-{self.width * 8}", "kid": kid, "x": encode(point[:self.width]), "y": encode(point[self.width:])}
+        said = openssl("pkey", "-in", self.file, "-noout", "-text", folder=self.folder).stdout
+        modulus = said.partition("modulus:")[2].partition("publicExponent")[0]
+        return {"kty": "RSA", "kid": kid, "n": encode(bytes.fromhex("".join(modulus.split()).replace(":", "")).lstrip(b"\0")), "e": "AQAB"}
+
+    def token(self, algorithm="ES256", life_s=60, kid=None, **claims):
         now = int(time.time())
-        head = {"typ": "JWT", "alg": algorithm}
+        head = {"typ": "JWT", "alg": algorithm} | ({"kid": kid} if kid else {})
         body = {"iat": now, "exp": now + life_s} | claims
         text = ".".join(encode(json.dumps(part).encode()) for part in (head, body))
         (self.folder / "to-sign").write_text(text)
