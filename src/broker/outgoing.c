@@ -371,6 +371,23 @@ void outgoing_resume(struct session *ss)
         from_link(link)->must_resend = true;
 }
 
+bool outgoing_repeat(struct session *ss, const struct tracker *tracker)
+{
+    bool is_found = false;
+
+    for (struct list *link = ss->in_flight.next; ss->link && link != &ss->in_flight; link = link->next) {
+        struct outgoing *out = from_link(link);
+
+        if (out->tracker != tracker || out->must_resend)
+            continue;
+        out->must_resend = is_found = true;
+        ss->n_resend++;
+    }
+    if (is_found)
+        outgoing_pump(ss);
+    return is_found;
+}
+
 static void clear(struct session *ss, struct list *list)
 {
     while (!list_is_empty(list)) {

@@ -68,5 +68,9 @@ enum outgoing_answer outgoing_on_pubcomp(struct session *ss, uint16_t packet_id)
 /* Marks everything in flight to be sent again; the next outgoing_pump() does it [MQTT-4.4.0-1]. */
 void outgoing_resume(struct session *ss);
 
+/* Sends once more, marked as a duplicate, what the client has not acknowledged on this connection: for clients before MQTT 5 only
+ * [MQTT-4.4.0-1]. Everything that the session has of a tracker's. False: there is nothing in flight, or no client. */
+bool outgoing_repeat(struct session *ss, const struct tracker *tracker);
+
 /* Frees everything. */
 void outgoing_clear(struct session *ss);

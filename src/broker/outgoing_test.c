@@ -1,6 +1,7 @@
 #include "broker/outgoing.h"
 
 #include "broker/broker_fixture.h"
+#include "broker/tracker.h"
 
 enum { EVERY_ID = UINT16_MAX };
 
@@ -246,6 +247,52 @@ static void what_was_in_flight_is_sent_again_in_order_with_dup(void **state)
     assert_false(sent_at(&cl, 3)->dup);
 }
 
+static void on_over(struct mail *m)
+{
+    (void)m;
+}
+
+/* Delivers a message that is followed, as commands are. */
+static void deliver_tracked(struct client *cl, const char *payload, struct tracker *t)
+{
+    struct message *m = new_message((struct message_fields){.topic = "a", .payload = payload, .qos = 1});
+    struct outgoing_request request = {.message = m, .tracker = t, .qos = 1};
+
+    *t = (struct tracker){.mail = {.on_mail = on_over}, .home = &shard_at(0)->worker->loop.mailbox};
+    tracker_start(t, 1000);
+    outgoing_deliver(cl->ss, &request);
+    assert_false(tracker_note_decided(t));
+    message_unref(m);
+}
+
+static void what_is_followed_can_be_repeated_until_it_is_acknowledged(void **state)
+{
+    struct tracker first, second;
+    struct client cl;
+
+    (void)state;
+    connect_subscriber(&cl);
+    deliver_tracked(&cl, "1", &first);
+    deliver_tracked(&cl, "2", &second);
+    assert_true(outgoing_repeat(cl.ss, &first));
+    assert_string_equal(payloads_from(&cl, 0), "121!");
+    assert_int_equal(id_of(&cl, 2), id_of(&cl, 0));
+    assert_int_equal(cl.ss->n_resend, 0);
+    cl.room = 0;
+    assert_true(outgoing_repeat(cl.ss, &second));
+    assert_false(outgoing_repeat(cl.ss, &second)); /* it waits for room already */
+    assert_int_equal(outgoing_on_puback(cl.ss, id_of(&cl, 1)), OUTGOING_ANSWERED);
+    assert_int_equal(cl.ss->n_resend, 0);
+    assert_false(outgoing_repeat(cl.ss, &second));
+    cl.room = SIZE_MAX;
+    lose(&cl);
+    CONNECT(&cl, "c", .expiry_s = 1000);
+    assert_string_equal(payloads_from(&cl, 0), "1!");
+    assert_int_equal(outgoing_on_puback(cl.ss, id_of(&cl, 0)), OUTGOING_ANSWERED);
+    assert_int_equal(atomic_load(&first.acknowledged) + atomic_load(&second.acknowledged), 2);
+    assert_int_equal(deliver_mail(0), 2);
+}
+
 static void a_second_loss_neither_loses_nor_doubles_anything(void **state)
 {
     struct client cl, next;
@@ -458,6 +505,7 @@ int main(void)
         FIXTURE_TEST(a_pubrec_with_an_error_ends_the_message),
         FIXTURE_TEST(answers_that_fit_nothing_are_told_apart),
         FIXTURE_TEST(what_was_in_flight_is_sent_again_in_order_with_dup),
+        FIXTURE_TEST(what_is_followed_can_be_repeated_until_it_is_acknowledged),
         FIXTURE_TEST(a_second_loss_neither_loses_nor_doubles_anything),
         FIXTURE_TEST(a_full_output_interrupts_sending_again),
         FIXTURE_TEST(an_expired_message_in_flight_is_sent_again_all_the_same),

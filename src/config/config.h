@@ -277,10 +277,11 @@ struct config_command {
     int role;       /* enum config_command_role */
     bool is_shared; /* routes are kept in Kafka */
     uint64_t lease_ms;
-    int notices;             /* enum config_notices */
-    struct str ack_topic;    /* `response`, or the beginning of another topic's name */
-    uint64_t ack_timeout_ms; /* how long a device has for its PUBACK */
-    int policy;              /* enum config_command_policy */
+    int notices;                 /* enum config_notices */
+    struct str ack_topic;        /* `response`, or the beginning of another topic's name */
+    uint64_t ack_timeout_ms;     /* how long a device has for its PUBACK */
+    uint64_t resend_interval_ms; /* until a client before MQTT 5 is sent a command again; 0: never */
+    int policy;                  /* enum config_command_policy */
     uint64_t queue_per_device, queue_per_tenant;
     bool has_message_id_in_topic;
     struct config_address link_listen;

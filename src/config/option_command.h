@@ -78,6 +78,15 @@ static const char *const command_role_choices[] = {[CONFIG_COMMAND_ROLE_ALL] = "
          IN_CONFIG(command.ack_timeout_ms),                                                                                    \
          .help = "How long a device that takes commands with QoS 1 has to acknowledge one; then the application is told that " \
                  "it is not known to have arrived (503). It may have, and its response may still come."},                      \
+        {.path = "command.resend_interval",                                                                                    \
+         .type = OPTION_DURATION,                                                                                              \
+         .flags = OPTION_RELOADABLE,                                                                                           \
+         .initial = "0",                                                                                                       \
+         RANGE(0, 60 * 60 * 1000),                                                                                             \
+         IN_CONFIG(command.resend_interval_ms),                                                                                \
+         .help =                                                                                                               \
+             "After how long an MQTT 3.1.1 client is sent a command again (DUP, QoS 1) that it has not acknowledged, until "   \
+             "ack_timeout. 0: never, as MQTT 5 demands; a session that is resumed is sent it again in any case."},             \
         {.path = "command.policy",                                                                                             \
          .type = OPTION_CHOICE,                                                                                                \
          .initial = "refuse",                                                                                                  \

@@ -193,6 +193,22 @@ def test_a_device_that_does_not_acknowledge_is_told_of(login, app):
     assert [h["status"] for _, h in app.next_answers(2)] == ["503", "200"]
 
 
+@pytest.mark.parametrize("options", [{"resend_interval": "50ms"}])
+def test_an_older_client_is_sent_a_command_again_if_that_is_asked_for(server, login, app):
+    c = login()
+    c.subscribe([("c///q/#", 1)])
+    app.send(ack_required="true", message_id="m-1")
+    first, again = c.expect_publish(), take(c)
+    assert (first.dup, again) == (False, first._replace(dup=True))
+    assert [h["status"] for _, h in app.next_answers(1)] == ["202"]
+    assert server.metrics().sum("millrace_mqtt_commands_resent_total") >= 1
+    newer = login(version=V5)
+    newer.subscribe([("c///q/#", 1)])
+    app.send()
+    newer.expect_publish()
+    newer.expect_silence(0.3)
+
+
 def test_a_subscription_without_acknowledgements_fails_nothing(server, login, app):
     c = login()
     c.subscribe([("c///q/#", 0)])

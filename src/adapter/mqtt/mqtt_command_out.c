@@ -1,6 +1,8 @@
 #include "adapter/mqtt/mqtt_command_out.h"
 
 #include "adapter/mqtt/mqtt_mapper.h"
+#include "adapter/mqtt/mqtt_metrics.h"
+#include "adapter/mqtt/mqtt_output.h"
 #include "base/check.h"
 #include "broker/broker_metrics.h"
 #include "broker/outgoing.h"
@@ -18,7 +20,9 @@ enum {
 
 struct mqtt_command_out {
     struct tracker tracker;
-    struct timer timer;
+    struct timer timer, repeat;
+    struct session *ss; /* while the tracker is held by it */
+    struct mqtt_worker *mw;
     struct list link;        /* of the worker's, for the end */
     struct command *command; /* NULL: it was given back */
     uint8_t qos;
@@ -38,12 +42,27 @@ static void on_timeout(struct timer *t)
     give_back(out, COMMAND_FAILED, 503, "timed out waiting for acknowledgement from device");
 }
 
+/* Before MQTT 5 a message may be sent again within a connection [MQTT-4.4.0-1], for devices that have lost it by themselves. */
+static void on_repeat(struct timer *t)
+{
+    struct mqtt_command_out *out = CONTAINER_OF(t, struct mqtt_command_out, repeat);
+    uint64_t interval_ms = mqtt_config(out->mw)->command.resend_interval_ms;
+
+    if (!out->command || atomic_load(&out->tracker.refs) == 0)
+        return;
+    if (mqtt_output_version(out->ss->link) < MQTT_VERSION_5 && outgoing_repeat(out->ss, &out->tracker))
+        mqtt_metrics_count(MQTT_COUNT_COMMANDS_RESENT, 1);
+    if (interval_ms)
+        wheel_start(&out->mw->worker->loop.wheel, &out->repeat, interval_ms);
+}
+
 /* Nobody has the message any more. What was lost with its session may go to the next one; everything else would be lost again. */
 static void conclude(struct mqtt_command_out *out)
 {
     unsigned losses = atomic_load(&out->tracker.losses);
 
     wheel_stop(&out->timer);
+    wheel_stop(&out->repeat);
     if (atomic_load(&out->tracker.acknowledged))
         give_back(out, out->qos ? COMMAND_RECEIVED : COMMAND_ATTEMPTED, 0, NULL);
     else if (losses & 1u << BROKER_DROPPED_SESSION_END)
@@ -129,6 +148,7 @@ void mqtt_command_out_fini(struct mqtt_worker *mw)
         struct mqtt_command_out *out = CONTAINER_OF(link, struct mqtt_command_out, link);
 
         wheel_stop(&out->timer);
+        wheel_stop(&out->repeat);
         mem_free(MEM_ADAPTER, out);
     }
 }
@@ -148,7 +168,12 @@ void mqtt_command_out_deliver(struct mqtt_conn *c, const struct command_filter *
     message->qos = qos;
     message->received_ms = loop->now_ms;
     out = mem_alloc(MEM_ADAPTER, sizeof *out);
-    *out = (struct mqtt_command_out){.timer = {.on_timer = on_timeout}, .command = command, .qos = qos};
+    *out = (struct mqtt_command_out){.timer = {.on_timer = on_timeout},
+                                     .repeat = {.on_timer = on_repeat},
+                                     .ss = c->ss,
+                                     .mw = c->mw,
+                                     .command = command,
+                                     .qos = qos};
     out->tracker.mail.on_mail = on_over;
     out->tracker.home = &loop->mailbox;
     tracker_start(&out->tracker, SILENCE_MS);
@@ -161,6 +186,8 @@ void mqtt_command_out_deliver(struct mqtt_conn *c, const struct command_filter *
     };
     if (qos)
         wheel_start(&loop->wheel, &out->timer, mqtt_config(c->mw)->command.ack_timeout_ms);
+    if (qos && mqtt_config(c->mw)->command.resend_interval_ms)
+        wheel_start(&loop->wheel, &out->repeat, mqtt_config(c->mw)->command.resend_interval_ms);
     list_push(&c->mw->commands_out, &out->link);
     outgoing_deliver(c->ss, &request);
     message_unref(message);

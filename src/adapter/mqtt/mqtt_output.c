@@ -95,6 +95,11 @@ static err publish(struct link *link, const struct link_publish *p)
     return result == E_NOMEM ? E_AGAIN : result;
 }
 
+enum mqtt_version mqtt_output_version(struct link *link)
+{
+    return link ? (enum mqtt_version)from_link(link)->version : MQTT_VERSION_NONE;
+}
+
 static void pubrel(struct link *link, uint16_t packet_id)
 {
     mqtt_output_ack(from_link(link), MQTT_PUBREL, packet_id, MQTT_REASON_SUCCESS);

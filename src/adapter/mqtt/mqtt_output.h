@@ -14,3 +14,6 @@ void mqtt_output_ack(struct mqtt_conn *c, enum mqtt_type type, uint16_t packet_i
 /* A message of the server's own to this client, in JSON, at QoS 0, for the subscription with this identifier (0: it has none).
  * E_AGAIN: no room in the output. E_LIMIT: larger than the client takes. E_NOMEM: the connection closes. */
 MUST_USE err mqtt_output_json(struct mqtt_conn *c, struct str topic, struct str body, uint32_t subscription_id);
+
+/* What the client of a session's link speaks; MQTT_VERSION_NONE: there is no link. */
+enum mqtt_version mqtt_output_version(struct link *link);
