@@ -26,6 +26,7 @@ enum cli_command {
     CLI_DEVICE,
     CLI_CREDENTIALS,
     CLI_IMPORT,
+    CLI_COMPLETION,
     CLI_COMMANDS,
 };
 

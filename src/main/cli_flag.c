@@ -25,6 +25,12 @@ enum {
 #define MANAGED_IN(which, member) .kind = CLI_FLAG_TEXT, .commands = (which), .offset = offsetof(struct cli, manage.member)
 #define SWITCH(which, member)     .kind = CLI_FLAG_SWITCH, .commands = (which), .offset = offsetof(struct cli, member)
 
+static const char *const tenant_verbs[] = {"create", "get", "update", "delete", "list", NULL};
+static const char *const device_verbs[] = {"create", "get", "update", "delete", "list", "import", "export", NULL};
+static const char *const credentials_verbs[] = {"get", "update", "delete", NULL};
+static const char *const import_verbs[] = {"mosquitto", "hono", NULL};
+static const char *const completion_verbs[] = {"bash", "zsh", "fish", NULL};
+
 const struct cli_command_row cli_command_table[CLI_COMMANDS] = {
     [CLI_SERVE] = {.name = "serve",
                    .summary = "serve devices until SIGTERM or SIGINT",
@@ -88,7 +94,8 @@ const struct cli_command_row cli_command_table[CLI_COMMANDS] = {
          .description =
              "Asks the management interface of a running process (REGISTRY.md). create and update take the tenant's\n"
              "members as JSON. Exits 0 when it is done, 1 when the registry says no, 2 when it could not be asked.\n",
-         .max_words = 2},
+         .max_words = 2,
+         .verbs = tenant_verbs},
     [CLI_DEVICE] = {.name = "device",
                     .summary = "manage devices",
                     .usage = "millrace device create|get|update|delete|list|import|export TENANT [DEVICE] [FLAGS]",
@@ -96,13 +103,15 @@ const struct cli_command_row cli_command_table[CLI_COMMANDS] = {
                         "Asks as millrace tenant does. import takes lines of JSON as export prints them, {\"id\", \"device\",\n"
                         "\"credentials\"} each, and leaves alone what is there: an import that was interrupted is simply "
                         "begun again.\n",
-                    .max_words = 3},
+                    .max_words = 3,
+                    .verbs = device_verbs},
     [CLI_CREDENTIALS] =
         {.name = "credentials",
          .summary = "manage what devices log in with",
          .usage = "millrace credentials get|update|delete TENANT DEVICE [FLAGS]",
          .description = "Asks as millrace tenant does. update puts a list in the place of all credentials of the device.\n",
-         .max_words = 3},
+         .max_words = 3,
+         .verbs = credentials_verbs},
     [CLI_IMPORT] =
         {.name = "import",
          .summary = "bring devices in from Mosquitto or Eclipse Hono",
@@ -113,7 +122,18 @@ const struct cli_command_row cli_command_table[CLI_COMMANDS] = {
              "it\n"
              "goes on where it ended. What cannot be carried over is printed with file and line (REGISTRY.md). Exits 0 when\n"
              "everything is there, 1 when something is not, 2 when the files could not be read or nobody be asked.\n",
-         .max_words = CLI_MAX_WORDS},
+         .max_words = CLI_MAX_WORDS,
+         .verbs = import_verbs,
+         .takes_files = true},
+    [CLI_COMPLETION] =
+        {.name = "completion",
+         .summary = "print a script that completes millrace in a shell",
+         .usage = "millrace completion bash|zsh|fish",
+         .description =
+             "make install puts the scripts where the shells look for them. By hand: source <(millrace completion bash),\n"
+             "source <(millrace completion zsh), or millrace completion fish | source.\n",
+         .max_words = 1,
+         .verbs = completion_verbs},
 };
 
 const struct cli_flag_row cli_flag_table[] = {
@@ -265,7 +285,7 @@ const struct cli_flag_row cli_flag_table[] = {
     {.name = "--help",
      .letter = 'h',
      .kind = CLI_FLAG_HELP,
-     .commands = BOTH | FANOUT | WRITE | TALK | ASK,
+     .commands = BOTH | FANOUT | WRITE | TALK | ASK | 1u << CLI_COMPLETION,
      .help = "this text"},
 };
 

@@ -4,6 +4,7 @@
 #include "main/check_config.h"
 #include "main/cli.h"
 #include "main/command_send.h"
+#include "main/completion.h"
 #include "main/events.h"
 #include "main/explain.h"
 #include "main/fanout_write.h"
@@ -38,6 +39,7 @@ static int (*const commands[CLI_COMMANDS])(const struct cli *cli) = {
     [CLI_DEVICE] = manage_run,
     [CLI_CREDENTIALS] = manage_run,
     [CLI_IMPORT] = import_run,
+    [CLI_COMPLETION] = completion_run,
 };
 
 int main(int argc, char **argv)
