@@ -403,6 +403,12 @@ static inline bool config_is_fanout_alone(const struct config *config)
            !config->kafka.is_embedded;
 }
 
+/* Whether there are connections with other instances, for commands. */
+static inline bool config_has_link(const struct config *config)
+{
+    return config->command.routing == CONFIG_ROUTING_LINK && config->command.is_shared && !config->kafka.is_embedded;
+}
+
 /* Whether notices of delivery go where the failures go, to hono.command_response.TENANT. */
 static inline bool config_acks_in_responses(const struct config *config)
 {

@@ -376,6 +376,26 @@ static void verify_commands(struct verifier *v)
                     STR_ARG(others[i]));
 }
 
+static void verify_link(struct verifier *v)
+{
+    const struct config_command *c = &v->config->command;
+    const struct tree_node *at = node_of(v, "command", "link");
+
+    if (!config_has_link(v->config))
+        return;
+    if (c->link_listen.host.n == 0)
+        FAIL_AT(v, at, "command.link.listen is missing: where do other instances connect to?");
+    if (is_same_address(&c->link_listen, &v->config->admin_listen))
+        FAIL_AT(v, at, "command.link.listen: %.*s is the address of admin.listen", STR_ARG(c->link_listen.text));
+    verify_tls_check(&c->link_tls, STR("command.link"), v->file, at ? at->line : 0, v->errors);
+    if (c->link_tls.client_ca.count == 0)
+        FAIL_AT(v, at, "command.link.tls.client_ca is missing: who issues the certificates of instances?");
+    if (c->link_tls.has_psk)
+        FAIL_AT(v, at, "command.link.tls.psk: instances have certificates");
+    if (c->link_tls.ticket_keys.n)
+        FAIL_AT(v, at, "command.link.tls.ticket_keys: instances resume no sessions");
+}
+
 static void verify_tls(struct verifier *v)
 {
     const struct config *config = v->config;
@@ -466,6 +486,7 @@ void verify_config(struct config *config, const struct tree_node *root, const ch
     verify_listeners(&v, &tenants);
     verify_fanout(&v);
     verify_commands(&v);
+    verify_link(&v);
     for (size_t i = 0; i < config->tenant_count; i++) {
         verify_adapters(&v, &config->tenants[i]);
         verify_allowance(&v, &config->tenants[i], "data-volume", &config->tenants[i].limits.data_volume);

@@ -6,6 +6,7 @@
 
 #include "base/arena.h"
 #include "base/check.h"
+#include "command/command_link.h"
 #include "config/report.h"
 #include "config/secret.h"
 #include "loop/tls.h"
@@ -208,6 +209,44 @@ static void make_client(struct maker *m)
         FAIL(m, 0, "https_client: %s", ei.text);
 }
 
+/* --- between instances --- */
+
+static struct tls *make_link(struct maker *m, bool is_server)
+{
+    static const char *const protocols[] = {COMMAND_LINK_ALPN, NULL};
+    const struct config_tls *tls = &m->config->command.link_tls;
+    struct tls_options options = {
+        .cert_files = paths_of(&m->arena, m->file, &tls->cert),
+        .key_files = key_paths_of(&m->arena, m->file, &tls->cert, &tls->key),
+        .n_certs = is_server ? tls->cert.count : 1, /* a client shows the first */
+        .ca_files = paths_of(&m->arena, m->file, &tls->client_ca),
+        .n_cas = tls->client_ca.count,
+        .crl_files = paths_of(&m->arena, m->file, &tls->crl),
+        .n_crls = tls->crl.count,
+        .min_version = tls->min_version == CONFIG_TLS_1_3 ? TLS_1_3 : TLS_1_2,
+        .client_auth = TLS_CLIENT_REQUIRED,
+        .alpn = is_server ? protocols : NULL,
+        .handshake_timeout_ms = (uint32_t)m->config->limits.tls_handshake_timeout_ms,
+        .max_handshakes = is_server ? (unsigned)m->config->limits.tls_handshakes : 0,
+        .stats = is_server ? tls_metrics_server() : tls_metrics_client(),
+    };
+    struct errinfo ei = {0};
+    struct tls *made = NULL;
+
+    if ((is_server ? tls_new_server(&options, &made, &ei) : tls_new_client(&options, &made, &ei)) != E_OK)
+        FAIL(m, 0, "command.link.tls: %s", ei.text);
+    return made;
+}
+
+static void make_both_links(struct maker *m)
+{
+    if (!config_has_link(m->config))
+        return;
+    m->made.link_server = make_link(m, true);
+    if (m->made.link_server)
+        m->made.link_client = make_link(m, false);
+}
+
 /* A fan-out alone asks for it when it meets the first https target. */
 static bool may_need_client(const struct config *config)
 {
@@ -237,6 +276,7 @@ err tls_options_make(const struct config *config, const char *file, struct tls_t
     make_listeners(&m);
     if (config->admin_listen.host.n && config->admin_tls.cert.count)
         m.made.admin = make_server(&m, &config->admin_tls, &admin);
+    make_both_links(&m);
     if (may_need_client(config))
         make_client(&m);
     arena_wipe(&m.arena, MEM_CONFIG); /* ticket keys */
@@ -250,7 +290,8 @@ err tls_options_make(const struct config *config, const char *file, struct tls_t
 
 bool tls_options_is_same(const struct generation_tls *a, const struct generation_tls *b)
 {
-    bool is_same = a->n_listeners == b->n_listeners && tls_is_same(a->admin, b->admin) && tls_is_same(a->client, b->client);
+    bool is_same = a->n_listeners == b->n_listeners && tls_is_same(a->admin, b->admin) && tls_is_same(a->client, b->client) &&
+                   tls_is_same(a->link_server, b->link_server) && tls_is_same(a->link_client, b->link_client);
 
     for (size_t i = 0; is_same && i < a->n_listeners; i++)
         is_same = tls_is_same(a->listeners[i], b->listeners[i]);
@@ -290,6 +331,8 @@ void tls_options_list_files(const struct config *config, const char *file, void 
             list_tls(&config->listeners[i].tls, file, each, context);
     if (config->admin_tls.cert.count)
         list_tls(&config->admin_tls, file, each, context);
+    if (config_has_link(config))
+        list_tls(&config->command.link_tls, file, each, context);
     list(&config->https_ca, file, each, context);
     list(&config->https_cert, file, each, context);
     list(&config->https_key, file, each, context);
@@ -310,5 +353,6 @@ int64_t tls_options_not_after(const struct generation_tls *set)
     for (size_t i = 0; i < set->n_listeners; i++)
         note_end(set->listeners[i], &first);
     note_end(set->admin, &first);
+    note_end(set->link_server, &first);
     return first;
 }

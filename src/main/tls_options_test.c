@@ -10,6 +10,8 @@
 
 #define MQTTS "listeners: [{mqtt: \"a:1\"}, {mqtts: \"a:2\", tls: {cert: server.pem, key: server.key%s}}]"
 
+#define LINK  "command: {routing: link, link: {listen: \"a:3\", tls: {cert: "
+
 static struct identity root, server;
 static char file[300]; /* of the configuration: paths are relative to its folder */
 static struct config_errors errors;
@@ -68,7 +70,13 @@ static void each_address_has_the_tls_that_is_asked_for(void **state)
     generation_free_tls(&set);
     assert_int_equal(make("listeners: []\nmappers: {m: {url: \"https://a/\"}}", NULL, &set), E_OK);
     assert_non_null(set.client);
+    assert_null(set.link_server);
     generation_free_tls(&set);
+    assert_int_equal(make("listeners: []\n" LINK "server.pem, key: server.key, client_ca: root.pem}}}", NULL, &set), E_OK);
+    assert_non_null(set.link_server);
+    assert_non_null(set.link_client);
+    generation_free_tls(&set);
+    assert_null(set.link_client);
 }
 
 static void what_is_no_good_is_told_with_the_address_and_the_file(void **state)
@@ -95,6 +103,7 @@ static void what_is_no_good_is_told_with_the_address_and_the_file(void **state)
          "listeners[0].tls: ", "/encrypted.pem: the key is encrypted"},
         {"listeners: []\nhttps_client: {ca: nowhere.pem}\nmappers: {m: {url: \"https://a/\"}}", 0,
          "https_client: ", "/nowhere.pem: No such file"},
+        {"listeners: []\n" LINK "nowhere.pem, client_ca: root.pem}}}", 0, "command.link.tls: ", "/nowhere.pem: No such file"},
     };
 
     (void)state;

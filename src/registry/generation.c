@@ -63,6 +63,8 @@ void generation_free_tls(struct generation_tls *set)
     mem_free(MEM_REGISTRY, set->listeners);
     tls_unref(set->admin);
     tls_unref(set->client);
+    tls_unref(set->link_server);
+    tls_unref(set->link_client);
     tls_tickets_unref(set->tickets);
     *set = (struct generation_tls){0};
 }

@@ -20,6 +20,8 @@ struct generation_tls {
     size_t n_listeners;
     struct tls *admin;           /* NULL: plain */
     struct tls *client;          /* where we are the client of an https URL */
+    struct tls *link_server;     /* of connections between instances (command.link); NULL: there are none, */
+    struct tls *link_client;     /* then this one is NULL too */
     struct tls_tickets *tickets; /* of this process, handed on from generation to generation */
 };
 
