@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "config/report.h"
 #include "fanout/fanout_delivery.h"
+#include "fanout/fanout_schema.h"
 #include "fanout/fanout_subscription.h"
 
 enum {
@@ -45,10 +46,26 @@ static void read_prefixes(struct fanout_reader *r, const struct tree_node *node,
 #define IN_CHANNEL(member) offsetof(struct draft, channel.member)
 
 static const struct fanout_field channel_fields[] = {
-    {.names = {STR_INIT("namespace")}, .type = FANOUT_FIELD_CUSTOM, .offset = IN_CHANNEL(ns), .read = read_label},
-    {.names = {STR_INIT("name")}, .type = FANOUT_FIELD_CUSTOM, .offset = IN_CHANNEL(name), .read = read_name},
-    {.names = {STR_INIT("hosts"), STR_INIT("hostname")}, .type = FANOUT_FIELD_CUSTOM, .read = read_hosts},
-    {.names = {STR_INIT("ack")}, .type = FANOUT_FIELD_CUSTOM, .read = read_ack},
+    {.names = {STR_INIT("namespace")},
+     .type = FANOUT_FIELD_CUSTOM,
+     .offset = IN_CHANNEL(ns),
+     .read = read_label,
+     .is_needed = true,
+     .schema = "{\"type\": \"string\", \"pattern\": \"^[a-z0-9-]{1,63}$\"}"},
+    {.names = {STR_INIT("name")},
+     .type = FANOUT_FIELD_CUSTOM,
+     .offset = IN_CHANNEL(name),
+     .read = read_name,
+     .is_needed = true,
+     .schema = "{\"type\": \"string\", \"pattern\": \"^[a-z0-9.-]{1,190}$\"}"},
+    {.names = {STR_INIT("hosts"), STR_INIT("hostname")},
+     .type = FANOUT_FIELD_CUSTOM,
+     .read = read_hosts,
+     .schema = "{\"$ref\": \"#/$defs/words\"}"},
+    {.names = {STR_INIT("ack")},
+     .type = FANOUT_FIELD_CUSTOM,
+     .read = read_ack,
+     .schema = "{\"type\": \"string\", \"pattern\": \"^(all|first|async-memory|quorum[(][0-9]+[)])$\"}"},
     {.names = {STR_INIT("order")}, .type = FANOUT_FIELD_CHOICE, .offset = IN_CHANNEL(order), .choices = orders},
     {.names = {STR_INIT("order_key")}, .type = FANOUT_FIELD_TEXT, .offset = IN_CHANNEL(order_key), .min = 1, .max = 64},
     {.names = {STR_INIT("redeliver")}, .type = FANOUT_FIELD_CHOICE, .offset = IN_CHANNEL(redeliver), .choices = redelivers},
@@ -91,18 +108,39 @@ static const struct fanout_field channel_fields[] = {
      .min = 1,
      .max = 255,
      .initial = 32},
-    {.names = {STR_INIT("forward_headers")}, .type = FANOUT_FIELD_CUSTOM, .read = read_headers},
-    {.names = {STR_INIT("forward_prefixes")}, .type = FANOUT_FIELD_CUSTOM, .read = read_prefixes},
-    {.names = {STR_INIT("delivery")}, .type = FANOUT_FIELD_NODE, .offset = offsetof(struct draft, delivery_section)},
-    {.names = {STR_INIT("subscriptions")}, .type = FANOUT_FIELD_NODE, .offset = offsetof(struct draft, subscriptions)},
-    {.names = {STR_INIT("fanoutConfig")}, .type = FANOUT_FIELD_NODE, .offset = offsetof(struct draft, fanout_config)},
+    {.names = {STR_INIT("forward_headers")},
+     .type = FANOUT_FIELD_CUSTOM,
+     .read = read_headers,
+     .schema = "{\"$ref\": \"#/$defs/words\"}"},
+    {.names = {STR_INIT("forward_prefixes")},
+     .type = FANOUT_FIELD_CUSTOM,
+     .read = read_prefixes,
+     .schema = "{\"$ref\": \"#/$defs/words\"}"},
+    {.names = {STR_INIT("delivery")},
+     .type = FANOUT_FIELD_NODE,
+     .offset = offsetof(struct draft, delivery_section),
+     .schema = "{\"$ref\": \"#/$defs/delivery\"}"},
+    {.names = {STR_INIT("subscriptions")},
+     .type = FANOUT_FIELD_NODE,
+     .offset = offsetof(struct draft, subscriptions),
+     .schema = "{\"type\": \"array\", \"items\": {\"$ref\": \"#/$defs/subscription\"}}"},
+    {.names = {STR_INIT("fanoutConfig")},
+     .type = FANOUT_FIELD_NODE,
+     .offset = offsetof(struct draft, fanout_config),
+     .schema = "{\"$ref\": \"#/$defs/fanoutConfig\"}"},
 };
 
 /* What Knative puts into `fanoutConfig`. */
 static const struct fanout_field fanout_config_fields[] = {
-    {.names = {STR_INIT("subscriptions")}, .type = FANOUT_FIELD_NODE, .offset = offsetof(struct draft, subscriptions)},
+    {.names = {STR_INIT("subscriptions")},
+     .type = FANOUT_FIELD_NODE,
+     .offset = offsetof(struct draft, subscriptions),
+     .schema = "{\"type\": \"array\", \"items\": {\"$ref\": \"#/$defs/subscription\"}}"},
     {.names = {STR_INIT("asyncHandler")}, .type = FANOUT_FIELD_BOOL, .offset = offsetof(struct draft, is_async)},
 };
+
+const struct fanout_level fanout_channel_level = {"channel", channel_fields, ARRAY_LEN(channel_fields)},
+                          fanout_channel_config_level = {"fanoutConfig", fanout_config_fields, ARRAY_LEN(fanout_config_fields)};
 
 /* Letters in lower case, digits and '-', or more by `extra`, as names in Kubernetes have them. */
 static bool is_name(struct str text, size_t max, const char *extra)
@@ -332,6 +370,13 @@ static void make_key(struct fanout_reader *r, struct fanout_channel *channel)
     channel->key = (struct str){p, channel->ns.n + channel->name.n + 1};
 }
 
+static bool is_missing(const struct tree_node *map, struct str key)
+{
+    const struct tree_node *node = tree_find(map, key);
+
+    return !node || tree_is_null(node);
+}
+
 bool fanout_channel_read(struct fanout_reader *r, const struct tree_node *node, struct fanout_channel *out_channel)
 {
     struct draft draft = {.channel = {.line = node->line}};
@@ -353,7 +398,7 @@ bool fanout_channel_read(struct fanout_reader *r, const struct tree_node *node, 
         fanout_subscription_read_all(r, draft.subscriptions, &draft.delivery, &draft.channel);
     check_channel(r, node, &draft);
     *out_channel = draft.channel;
-    if (!tree_find(node, STR("namespace")) || !tree_find(node, STR("name")))
+    if (is_missing(node, STR("namespace")) || is_missing(node, STR("name")))
         fanout_field_fail(r, node, "a channel needs a namespace and a name");
     if (draft.channel.ns.n == 0 || draft.channel.name.n == 0)
         return false;

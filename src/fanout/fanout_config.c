@@ -8,6 +8,7 @@
 #include "config/tree.h"
 #include "fanout/fanout_channel.h"
 #include "fanout/fanout_isolation.h"
+#include "fanout/fanout_schema.h"
 #include "fanout/fanout_snapshot_private.h"
 
 enum { MAX_PASSES = 16 }; /* over one text, to isolate channels */
@@ -21,9 +22,15 @@ struct document {
 static const struct fanout_field document_fields[] = {
     {.names = {STR_INIT("channels"), STR_INIT("channelConfigs")},
      .type = FANOUT_FIELD_NODE,
-     .offset = offsetof(struct document, channels)},
-    {.names = {STR_INIT("generation")}, .type = FANOUT_FIELD_NODE, .offset = offsetof(struct document, generation)},
+     .offset = offsetof(struct document, channels),
+     .schema = "{\"type\": \"array\", \"items\": {\"$ref\": \"#/$defs/channel\"}}"},
+    {.names = {STR_INIT("generation")},
+     .type = FANOUT_FIELD_NODE,
+     .offset = offsetof(struct document, generation),
+     .schema = "{\"type\": [\"integer\", \"string\"], \"minimum\": 1, \"pattern\": \"^[0-9]+$\"}"},
 };
+
+const struct fanout_level fanout_config_level = {"configuration", document_fields, ARRAY_LEN(document_fields)};
 
 static void add_channel(struct fanout_reader *r, const struct tree_node *node, struct fanout_snapshot *snapshot,
                         struct fanout_channel *channel)

@@ -315,6 +315,7 @@ static const struct {
     {"channels: [}", 1, "not YAML"},
     {"generation: 0\n", 1, "no whole number from 1"},
     {"channels:\n- {name: b}\n", 2, "needs a namespace and a name"},
+    {"channels:\n- {namespace: a, name: null}\n", 2, "needs a namespace and a name"},
     {"channels:\n- {namespace: a, name: \"b/c\"}\n", 2, "lower-case"},
     {"channels:\n- {namespace: A, name: b}\n", 2, "lower-case"},
     {"channels:\n- {namespace: a, name: b}\n- {namespace: a, name: b}\n", 3, "the channel a/b is in line 2"},

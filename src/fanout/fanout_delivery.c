@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "config/report.h"
+#include "fanout/fanout_schema.h"
 
 enum {
     MINUTE_MS = 60 * 1000,
@@ -31,7 +32,8 @@ static const struct fanout_field fields[] = {
                STR_INIT("deadLetterSinkURI")},
      .type = FANOUT_FIELD_CUSTOM,
      .offset = offsetof(struct fanout_delivery, dead_letter),
-     .read = fanout_delivery_read_target},
+     .read = fanout_delivery_read_target,
+     .schema = FANOUT_DELIVERY_TARGET_SCHEMA},
     {.names = {STR_INIT("retry")},
      .type = FANOUT_FIELD_NUMBER,
      .offset = offsetof(struct fanout_delivery, retry.retries),
@@ -64,7 +66,8 @@ static const struct fanout_field fields[] = {
      .initial = 30 * 1000},
     {.names = {STR_INIT("on_exhausted"), STR_INIT("onExhausted")},
      .type = FANOUT_FIELD_CUSTOM,
-     .read = read_exhausted}, /* two members, so it is given the whole */
+     .read = read_exhausted, /* two members, so it is given the whole */
+     .schema = "{\"enum\": [\"nack\", \"dead-letter\", \"park\", \"drop\"]}"},
     {.names = {STR_INIT("format")},
      .type = FANOUT_FIELD_CHOICE,
      .offset = offsetof(struct fanout_delivery, format),
@@ -74,6 +77,8 @@ static const struct fanout_field fields[] = {
      .offset = offsetof(struct fanout_delivery, max_inflight),
      .max = 1000 * 1000},
 };
+
+const struct fanout_level fanout_delivery_level = {"delivery", fields, ARRAY_LEN(fields)};
 
 static void read_exhausted(struct fanout_reader *r, const struct tree_node *node, void *to)
 {

@@ -13,6 +13,9 @@ struct fanout_delivery {
     uint32_t max_inflight;
 };
 
+/* What fanout_delivery_read_target() reads, as a JSON Schema. */
+#define FANOUT_DELIVERY_TARGET_SCHEMA "{\"$ref\": \"#/$defs/target\"}"
+
 /* What holds when nothing is said. */
 void fanout_delivery_init(struct fanout_delivery *delivery);
 

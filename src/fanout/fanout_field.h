@@ -42,6 +42,8 @@ struct fanout_field {
     int64_t initial; /* the default of a number, duration, size, choice or bool */
     const char *const *choices;
     void (*read)(struct fanout_reader *r, const struct tree_node *node, void *to);
+    bool is_needed;     /* there is no doing without it, and null is none */
+    const char *schema; /* JSON Schema of what a CUSTOM or NODE is, but for null (fanout_schema.h) */
 };
 
 /* Writes the defaults of numbers, durations, sizes, choices and bools below `base`. */

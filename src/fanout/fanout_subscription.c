@@ -7,6 +7,7 @@
 #include "base/map.h"
 #include "base/siphash.h"
 #include "config/report.h"
+#include "fanout/fanout_schema.h"
 
 enum { MAX_UID_BYTES = 128 };
 
@@ -22,21 +23,37 @@ static const struct fanout_field fields[] = {
     {.names = {STR_INIT("subscriber"), STR_INIT("subscriberURI"), STR_INIT("callableDomain")},
      .type = FANOUT_FIELD_CUSTOM,
      .offset = offsetof(struct draft, subscriber),
-     .read = fanout_delivery_read_target},
+     .read = fanout_delivery_read_target,
+     .schema = FANOUT_DELIVERY_TARGET_SCHEMA},
     {.names = {STR_INIT("reply"), STR_INIT("replyURI"), STR_INIT("sinkableDomain")},
      .type = FANOUT_FIELD_CUSTOM,
      .offset = offsetof(struct draft, reply),
-     .read = fanout_delivery_read_target},
+     .read = fanout_delivery_read_target,
+     .schema = FANOUT_DELIVERY_TARGET_SCHEMA},
     {.names = {STR_INIT("dead_letter"), STR_INIT("deadLetter"), STR_INIT("deadLetterURI"), STR_INIT("deadLetterSink"),
                STR_INIT("deadLetterSinkURI")},
      .type = FANOUT_FIELD_NODE,
-     .offset = offsetof(struct draft, dead_letter)},
-    {.names = {STR_INIT("delivery")}, .type = FANOUT_FIELD_NODE, .offset = offsetof(struct draft, delivery_section)},
-    {.names = {STR_INIT("filters")}, .type = FANOUT_FIELD_NODE, .offset = offsetof(struct draft, filters)},
-    {.names = {STR_INIT("filter")}, .type = FANOUT_FIELD_NODE, .offset = offsetof(struct draft, filter)},
-    {.names = {STR_INIT("ref")}, .type = FANOUT_FIELD_NODE, .offset = offsetof(struct draft, ref)},
+     .offset = offsetof(struct draft, dead_letter),
+     .schema = FANOUT_DELIVERY_TARGET_SCHEMA},
+    {.names = {STR_INIT("delivery")},
+     .type = FANOUT_FIELD_NODE,
+     .offset = offsetof(struct draft, delivery_section),
+     .schema = "{\"$ref\": \"#/$defs/delivery\"}"},
+    {.names = {STR_INIT("filters")},
+     .type = FANOUT_FIELD_NODE,
+     .offset = offsetof(struct draft, filters),
+     .schema = "{\"type\": \"array\", \"items\": {\"$ref\": \"#/$defs/filter\"}}"},
+    {.names = {STR_INIT("filter")},
+     .type = FANOUT_FIELD_NODE,
+     .offset = offsetof(struct draft, filter),
+     .schema = "{\"type\": \"object\", \"additionalProperties\": false, \"properties\": {\"attributes\": {\"type\": "
+               "[\"object\", \"null\"], \"propertyNames\": {\"pattern\": \"^(?!data$)[a-z][a-z0-9]*$\"}, "
+               "\"additionalProperties\": {\"type\": [\"string\", \"number\", \"boolean\", \"null\"]}}}}"},
+    {.names = {STR_INIT("ref")}, .type = FANOUT_FIELD_NODE, .offset = offsetof(struct draft, ref), .schema = "true"},
     {.names = {STR_INIT("generation")}, .type = FANOUT_FIELD_IGNORED}, /* of Knative's object */
 };
+
+const struct fanout_level fanout_subscription_level = {"subscription", fields, ARRAY_LEN(fields)};
 
 /* A uid that stays the same as long as the addresses do, wherever the subscription stands: what is parked or remembered goes by
  * it. `nth` tells several of the same addresses apart. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "config/config_doc.h"
+#include "fanout/fanout_schema.h"
 #include "main/fanout_check.h"
 #include "main/kafka_acls.h"
 #include "main/kafka_options.h"
@@ -82,6 +83,10 @@ int check_config_run(const struct cli *cli)
 {
     struct config_errors errors;
 
+    if (cli->prints_schema) {
+        fanout_schema_write(stdout);
+        return EXIT_SUCCESS;
+    }
     if (cli->prints_docs) {
         config_doc_write_manual(stdout);
         return EXIT_SUCCESS;

@@ -181,7 +181,7 @@ static err check_import(const struct cli_manage *m, struct errinfo *ei)
 
 static err check_sources(const struct cli *cli, struct errinfo *ei)
 {
-    if (cli->command == CLI_HELP || cli->prints_docs)
+    if (cli->command == CLI_HELP || cli->prints_docs || cli->prints_schema)
         return E_OK;
     if (cli->command == CLI_EXPLAIN && !cli->explain.client)
         return errinfo_set(ei, E_INVAL, "which client? --client ID");

@@ -64,7 +64,7 @@ struct cli {
     bool is_dev;
     bool skips_secrets;
     bool prints_acls;
-    bool prints_docs;
+    bool prints_docs, prints_schema;
     const char *config_file; /* NULL: none */
     const char *from;        /* of `fanout write-config` and the management: the file, `-` is stdin; NULL: not given */
     struct cli_explain explain;

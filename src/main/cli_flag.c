@@ -281,6 +281,9 @@ const struct cli_flag_row cli_flag_table[] = {
      SWITCH(CHECK, prints_acls),
      .help = "print the least permissions in Kafka that the configuration needs, and those of each tenant's applications, as "
              "arguments of kafka-acls.sh"},
+    {.name = "--print-schema",
+     SWITCH(CHECK, prints_schema),
+     .help = "print the JSON Schema of the fan-out's channels (fanout-channels.schema.json), for editors and pipelines"},
     {.name = "--print-docs", .is_hidden = true, SWITCH(CHECK, prints_docs), .help = "print CONFIGURATION.md"},
     {.name = "--help",
      .letter = 'h',

@@ -45,6 +45,7 @@ static void commands_and_flags_are_recognised(void **state)
         {{"serve", "--kafka", "k:9092", "--mqtt", "127.0.0.1:0"}, CLI_SERVE, 3},
         {{"check", "--config=x.yaml", "--no-secrets"}, CLI_CHECK, 0},
         {{"check", "--print-docs"}, CLI_CHECK, 0},
+        {{"check", "--print-schema"}, CLI_CHECK, 0},
         {{"fanout"}, CLI_FANOUT, 0},
         {{"fanout", "--config-dir", "x", "--listen=a:1", "--admin", "b:2", "--data", "d"}, CLI_FANOUT, 4},
         {{"fanout", "write-config", "--from", "x"}, CLI_FANOUT_WRITE, 0},
