@@ -149,6 +149,13 @@ uint64_t kafka_inflight_bytes(const struct kafka *k)
 
 void kafka_ensure_topics(struct kafka *k, struct kafka_topics *topics)
 {
+    topics->is_removal = false;
+    kafka_admin_ensure(&k->admin, topics);
+}
+
+void kafka_remove_topics(struct kafka *k, struct kafka_topics *topics)
+{
+    topics->is_removal = true;
     kafka_admin_ensure(&k->admin, topics);
 }
 

@@ -98,7 +98,9 @@ struct kafka_topics {
     const struct kafka_topic_spec *specs; /* one for each name; NULL: the cluster's defaults */
     size_t n_names;                       /* 0: only waits for the first metadata */
     struct errinfo result;
-    struct kafka_topics *next; /* kafka's own */
+    size_t n_made;   /* those that were missing, when the mail comes */
+    bool is_removal; /* kafka's own, as is the next */
+    struct kafka_topics *next;
 };
 
 /* Makes the missing ones among the topics, with the cluster's own number of partitions and replicas. As long as the cluster
@@ -110,6 +112,10 @@ struct kafka_topics {
  *   E_CLOSED   kafka_stop() came first
  * and a text for people. Topics that could be made are there even if others were refused. Any thread; does not block. */
 void kafka_ensure_topics(struct kafka *k, struct kafka_topics *topics);
+
+/* Removes those of the topics that are there, with everything in them; `specs` does not matter. The mail comes exactly once, with a
+ * code as of kafka_ensure_topics(); E_OK: none is there any more. The embedded Kafka cannot (E_INVAL). Any thread; does not block. */
+void kafka_remove_topics(struct kafka *k, struct kafka_topics *topics);
 
 /* A request to drain; owned by the requester, zeroed, until its mail comes. */
 struct kafka_drain {

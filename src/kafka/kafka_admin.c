@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "kafka/kafka_metrics.h"
 #include "kafka/kafka_private.h"
+#include "kafka/kafka_removal.h"
 #include "kafka/kafka_topics.h"
 #include "loop/mailbox.h"
 #include "loop/thread.h"
@@ -72,7 +73,7 @@ static bool attempt(struct kafka_admin *a)
     } else {
         kafka_note_up(a->k);
         for (r = take_requests(a); r; r = next) {
-            err e = kafka_topics_ensure(a->k, p, r, &list);
+            err e = r->is_removal ? kafka_removal_try(a->k, p, r) : kafka_topics_ensure(a->k, p, r, &list);
 
             next = r->next;
             is_done = is_done && e != E_AGAIN;
@@ -189,6 +190,7 @@ void kafka_admin_ensure(struct kafka_admin *a, struct kafka_topics *topics)
     bool is_late;
 
     topics->result = (struct errinfo){0};
+    topics->n_made = 0;
     pthread_mutex_lock(&a->lock);
     is_late = is_stopping(a);
     if (!is_late)

@@ -30,7 +30,7 @@ void kafka_admin_init(struct kafka_admin *a, struct kafka *k);
 /* Starts the thread, which asks for the first metadata at once. E_IO. */
 MUST_USE err kafka_admin_start(struct kafka_admin *a, struct errinfo *ei);
 
-/* See kafka_ensure_topics(). Any thread. */
+/* See kafka_ensure_topics() and kafka_remove_topics(). Any thread. */
 void kafka_admin_ensure(struct kafka_admin *a, struct kafka_topics *topics);
 
 /* Asks the cluster until it answers, then says so with kafka_note_up(). Any thread. */

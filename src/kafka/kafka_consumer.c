@@ -192,8 +192,11 @@ static void check_end(struct kafka_consumer *c)
     if (!c->is_stop_asked || c->is_committing)
         return;
     kafka_consumer_commit(c);
-    if (!c->is_committing)
-        loop_stop(&c->loop);
+    if (c->is_committing)
+        return;
+    if (c->member)
+        kafka_consumer_group_leave(c);
+    loop_stop(&c->loop);
 }
 
 static void poll_results(struct kafka_consumer *c)
@@ -211,6 +214,8 @@ static void on_poll(struct task *t)
 {
     struct kafka_consumer *c = CONTAINER_OF(t, struct kafka_consumer, poll_task);
 
+    if (c->member)
+        kafka_consumer_group_poll(c);
     poll_results(c);
     poll_records(c);
 }
@@ -331,6 +336,16 @@ void kafka_consumer_read_wanted(struct kafka_consumer *c)
     mailbox_post(&c->loop.mailbox, &c->read_mail);
 }
 
+static void on_anew(struct mail *m)
+{
+    struct kafka_consumer *c = CONTAINER_OF(m, struct kafka_consumer, anew_mail);
+
+    atomic_store(&c->is_asked_anew, false);
+    for (struct kafka_partition *p = c->list; p && !c->is_stopped; p = p->next)
+        if (p->is_read)
+            kafka_partition_begin_anew(c, p, "it was made anew");
+}
+
 /* --- life --- */
 
 static void on_stop_timer(struct timer *t)
@@ -374,6 +389,7 @@ static err open_loop(struct kafka_consumer *c, struct errinfo *ei)
     kafka_partition_init(c);
     c->stop_timer.on_timer = on_stop_timer;
     c->stop_mail.on_mail = on_stop;
+    c->anew_mail.on_mail = on_anew;
     c->want_mail.on_mail = on_want;
     c->read_mail.on_mail = on_read;
     wheel_start(&c->loop.wheel, &c->refresh_timer, REFRESH_MS);
@@ -400,20 +416,45 @@ static struct str join(struct str a, char separator, struct str b)
     return (struct str){text, a.n + 1 + b.n};
 }
 
-static err open_parts(struct kafka_consumer *c, struct kafka *k, const struct kafka_settings *settings, struct errinfo *ei)
+static rd_kafka_queue_t *watch(struct kafka_consumer *c, rd_kafka_queue_t *queue)
+{
+    rd_kafka_queue_io_event_enable(queue, c->wake.fd, &wake_value, sizeof wake_value);
+    return queue;
+}
+
+static err open_member(struct kafka_consumer *c, struct kafka *k, const struct kafka_settings *settings, struct errinfo *ei)
+{
+    err e = kafka_consumer_group_open(c, settings, k->bootstrap, ei);
+
+    if (e != E_OK)
+        return e;
+    c->memberships = watch(c, rd_kafka_queue_get_consumer(c->member));
+    wheel_start(&c->loop.wheel, &c->group_timer, 1);
+    return E_OK;
+}
+
+static err open_parts(struct kafka_consumer *c, struct kafka *k, const struct kafka_settings *settings, bool is_shared,
+                      struct errinfo *ei)
 {
     err e = kafka_consumer_conf_open(settings, k->bootstrap, c->group, c, &c->rk, ei);
 
     if (e == E_OK)
         e = open_loop(c, ei);
+    if (e == E_OK && is_shared)
+        e = open_member(c, k, settings, ei);
     if (e != E_OK)
         return e;
-    c->records = rd_kafka_queue_get_consumer(c->rk);
-    c->results = rd_kafka_queue_new(c->rk);
-    rd_kafka_queue_io_event_enable(c->records, c->wake.fd, &wake_value, sizeof wake_value);
-    rd_kafka_queue_io_event_enable(c->results, c->wake.fd, &wake_value, sizeof wake_value);
+    c->records = watch(c, rd_kafka_queue_get_consumer(c->rk));
+    c->results = watch(c, rd_kafka_queue_new(c->member ? c->member : c->rk));
     e = start_thread(c, ei);
     return e == E_OK ? kafka_finder_start(&c->finder, ei) : e;
+}
+
+static uint32_t find_ms(const struct kafka_consumer_settings *settings, bool is_shared)
+{
+    uint32_t usual_ms = is_shared ? KAFKA_FINDER_SHARED_MS : KAFKA_FINDER_DEFAULT_MS;
+
+    return settings->find_ms ? settings->find_ms : usual_ms;
 }
 
 err kafka_consumer_open(struct kafka *k, const struct kafka_settings *settings,
@@ -421,7 +462,8 @@ err kafka_consumer_open(struct kafka *k, const struct kafka_settings *settings,
                         struct errinfo *ei)
 {
     struct kafka_consumer *c = aligned_alloc(_Alignof(struct kafka_consumer), sizeof *c);
-    struct str prefix = settings->topic_prefix;
+    struct str prefix = settings->topic_prefix, group = consumer_settings->group;
+    bool is_shared = consumer_settings->is_shared && !settings->is_embedded;
     err e;
 
     ASSERT(c);
@@ -433,13 +475,17 @@ err kafka_consumer_open(struct kafka *k, const struct kafka_settings *settings,
     c->reader = consumer_settings->reader;
     c->wants = c->reader->ref(consumer_settings->wants);
     c->loop.epoll_fd = c->loop.mailbox.wake_fd = c->wake.fd = -1;
-    c->group = join(consumer_settings->group, '.', consumer_settings->instance);
+    c->group = is_shared ? (struct str){mem_copy_text(MEM_KAFKA, group.p, group.n), group.n}
+                         : join(group, '.', consumer_settings->instance);
+    c->is_transient = consumer_settings->is_transient;
+    c->started = consumer_settings->started;
+    c->started_home = consumer_settings->started_home;
     c->prefix = (struct str){mem_copy_text(MEM_KAFKA, prefix.p, prefix.n), prefix.n};
     c->max_unsettled = consumer_settings->max_unsettled ? consumer_settings->max_unsettled : KAFKA_CONSUMER_DEFAULT_UNSETTLED;
     c->max_bytes = consumer_settings->max_bytes ? consumer_settings->max_bytes : KAFKA_CONSUMER_DEFAULT_BYTES;
     c->metadata_bytes = KAFKA_WINDOW_METADATA_BYTES;
-    kafka_finder_init(&c->finder, c, consumer_settings->find_ms ? consumer_settings->find_ms : KAFKA_FINDER_DEFAULT_MS);
-    e = open_parts(c, k, settings, ei);
+    kafka_finder_init(&c->finder, c, find_ms(consumer_settings, is_shared));
+    e = open_parts(c, k, settings, is_shared, ei);
     if (e != E_OK) {
         kafka_consumer_free(c);
         return e;
@@ -456,6 +502,12 @@ struct source *kafka_consumer_source(struct kafka_consumer *c)
 void kafka_consumer_start(struct kafka_consumer *c)
 {
     kafka_finder_begin(&c->finder);
+}
+
+void kafka_consumer_begin_anew(struct kafka_consumer *c)
+{
+    if (!atomic_exchange(&c->is_asked_anew, true))
+        mailbox_post(&c->loop.mailbox, &c->anew_mail);
 }
 
 void kafka_consumer_pause(struct kafka_consumer *c)
@@ -480,6 +532,8 @@ void kafka_consumer_stop(struct kafka_consumer *c)
     c->reader->unref(c->next_wants);
     if (c->rk)
         rd_kafka_set_log_level(c->rk, 0); /* that Kafka goes before the handle does is nobody's concern */
+    if (c->member)
+        rd_kafka_set_log_level(c->member, 0);
 }
 
 static void free_records(struct kafka_consumer *c, struct list *records)
@@ -508,17 +562,21 @@ static void free_partitions(struct kafka_consumer *c)
     map_free(&c->partitions, MEM_KAFKA);
 }
 
-static void close_handle(struct kafka_consumer *c)
+static void close_queue(rd_kafka_queue_t *queue)
 {
-    if (!c->rk)
+    if (!queue)
         return;
-    if (c->records) {
-        rd_kafka_queue_io_event_enable(c->records, -1, NULL, 0);
-        rd_kafka_queue_io_event_enable(c->results, -1, NULL, 0);
-        rd_kafka_queue_destroy(c->records);
-        rd_kafka_queue_destroy(c->results);
-    }
-    rd_kafka_destroy_flags(c->rk, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
+    rd_kafka_queue_io_event_enable(queue, -1, NULL, 0);
+    rd_kafka_queue_destroy(queue);
+}
+
+static void close_handles(struct kafka_consumer *c)
+{
+    close_queue(c->records);
+    close_queue(c->results);
+    close_queue(c->memberships);
+    kafka_consumer_conf_close(c->rk);
+    kafka_consumer_conf_close(c->member);
 }
 
 void kafka_consumer_free(struct kafka_consumer *c)
@@ -529,7 +587,7 @@ void kafka_consumer_free(struct kafka_consumer *c)
     if (c->loop.epoll_fd >= 0)
         mailbox_drain(&c->loop.mailbox); /* settled too late, found too late */
     free_partitions(c);
-    close_handle(c);
+    close_handles(c);
     if (c->wake.fd >= 0)
         close(c->wake.fd);
     loop_fini(&c->loop);

@@ -1,6 +1,9 @@
 /* kafka_consumer: the source of core/source.h over librdkafka. One handle in assign mode for everything that this instance
  * reads by itself; its consumer group is the instance's own, never has members, and serves only to keep positions.
  *
+ * Instances may share a group instead: a second handle is a member of it, which says what to read and takes the positions, and
+ * fetches nothing (kafka_consumer_group.c). Or nobody keeps positions, and everything is read from its end on.
+ *
  * Two service threads: one takes records and settlements as they come and commits, the other (kafka_consumer_finder.h) asks
  * the cluster for topics and positions and may wait for it. Kafka that is away is waited for.
  *
@@ -29,13 +32,23 @@ enum kafka_consumer_reader { KAFKA_CONSUMER_RULES, KAFKA_CONSUMER_COMMANDS, KAFK
 /* All views are borrowed for the call. */
 struct kafka_consumer_settings {
     enum kafka_consumer_reader for_whom;
-    struct str group;                   /* of the program; the consumer group is GROUP.INSTANCE */
-    struct str instance;                /* what tells this process from others, and is the same after a restart */
+    struct str group;    /* of the program; the consumer group is GROUP.INSTANCE */
+    struct str instance; /* what tells this process from others, and is the same after a restart */
+    /* The consumer group is GROUP, and its members divide the partitions among them. One that none has a position in begins at
+     * its beginning, or where the reader knows; begins_at_end() does not count. The embedded Kafka takes 3 s to let anybody join,
+     * and has no use for it: there everything is read as ever. */
+    bool is_shared;
+    /* No positions are kept: what is there when it starts is passed over, what comes later is read once. Not with is_shared. */
+    bool is_transient;
     uint32_t max_unsettled;             /* records of a partition; 0: the default */
     uint64_t max_bytes;                 /* unsettled, of all partitions; one may have an eighth. 0: the default */
     uint32_t find_ms;                   /* how often new topics are looked for; 0: the default */
     const struct source_reader *reader; /* lives until kafka_consumer_stop() */
     void *wants;                        /* what the reader wants at first; a reference is taken */
+    /* Posted once, when partitions have been found and it is fixed where each begins: what is written from then on is read.
+     * `started` may be NULL. */
+    struct mail *started;
+    struct mailbox *started_home;
 };
 
 /* Opens the handle and starts the threads; nothing is read yet. `settings` are those that `k` was opened with. Registers metrics:
@@ -56,6 +69,10 @@ void kafka_consumer_start(struct kafka_consumer *c);
  * by one thread, one after the other, and the next change after both; while the consumer runs. */
 void kafka_consumer_want(struct kafka_consumer *c, void *wants, struct mail *done, struct mailbox *home);
 void kafka_consumer_read_wanted(struct kafka_consumer *c);
+
+/* All topics that are read were made anew under their names: everything in them is new. What is out of them may still be settled.
+ * Any thread, while the consumer runs. */
+void kafka_consumer_begin_anew(struct kafka_consumer *c);
 
 /* No record is handed out any more; what is out may still be settled and is committed. Any thread, also twice. */
 void kafka_consumer_pause(struct kafka_consumer *c);

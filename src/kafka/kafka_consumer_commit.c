@@ -1,14 +1,26 @@
-/* How positions get to the cluster: one request for all partitions with news, never two at a time. The group has no members, so
- * the cluster takes offsets, with metadata, from whoever names it. They are committed by the handle, whose group it is, and not by
- * AlterConsumerGroupOffsets: in librdkafka 2.0.2 that aborts the process when the coordinator goes away at the wrong moment. */
+/* How positions get to the cluster: one request for all partitions with news, never two at a time. A group without members takes
+ * offsets, with metadata, from whoever names it; one that is shared from its members, if they know of its last change. They are
+ * committed by the handle, whose group it is, and not by AlterConsumerGroupOffsets: in librdkafka 2.0.2 that aborts the process
+ * when the coordinator goes away at the wrong moment. */
 #include <stdlib.h>
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/siphash.h"
 #include "kafka/kafka_consumer_metrics.h"
 #include "kafka/kafka_consumer_private.h"
 
 enum { RETRY_MS = 1000, LEAST_METADATA_BYTES = 64 };
+
+struct kafka_place kafka_place_of(int64_t offset, struct str metadata)
+{
+    return (struct kafka_place){offset, siphash(metadata)};
+}
+
+static bool has_news(const struct kafka_partition *p)
+{
+    return p->is_dirty && p->is_ours && p->is_placed;
+}
 
 static rd_kafka_topic_partition_list_t *collect(struct kafka_consumer *c)
 {
@@ -19,12 +31,13 @@ static rd_kafka_topic_partition_list_t *collect(struct kafka_consumer *c)
         rd_kafka_topic_partition_t *at;
         size_t n;
 
-        if (!p->is_dirty)
+        if (!has_news(p))
             continue;
         p->is_dirty = false;
         at = rd_kafka_topic_partition_list_add(list, p->full_topic.p, p->port.number);
         at->offset = kafka_window_commit_point(&p->window);
         n = kafka_window_format(&p->window, metadata, c->metadata_bytes);
+        p->sent = kafka_place_of(at->offset, (struct str){metadata, n});
         if (n == 0)
             continue;
         at->metadata = malloc(n); /* freed with the list */
@@ -49,11 +62,11 @@ void kafka_consumer_commit(struct kafka_consumer *c)
     rd_kafka_topic_partition_list_t *list;
     rd_kafka_resp_err_t code = RD_KAFKA_RESP_ERR_NO_ERROR;
 
-    if (c->is_committing)
+    if (c->is_committing || c->is_transient)
         return;
     list = collect(c);
     if (list->cnt > 0)
-        code = rd_kafka_commit_queue(c->rk, list, c->results, NULL, NULL);
+        code = rd_kafka_commit_queue(c->member ? c->member : c->rk, list, c->results, NULL, NULL);
     c->is_committing = list->cnt > 0 && !code;
     if (code)
         note_all_failed(c, rd_kafka_err2name(code));
@@ -91,9 +104,23 @@ static void note_failure(struct kafka_consumer *c, const char *topic, int32_t nu
 static bool has_dirty(const struct kafka_consumer *c)
 {
     for (const struct kafka_partition *p = c->list; p; p = p->next)
-        if (p->is_dirty)
+        if (has_news(p))
             return true;
     return false;
+}
+
+static void note_committed(struct kafka_consumer *c, const char *topic, int32_t number)
+{
+    struct kafka_partition *p = kafka_consumer_find(c, topic, number);
+
+    kafka_consumer_count(c, KAFKA_CONSUMER_COMMITS, 1);
+    if (!p)
+        return;
+    p->committed = p->sent;
+    if (!p->awaits_commit)
+        return;
+    p->awaits_commit = false;
+    kafka_partition_read_wanted(c);
 }
 
 /* True: all went well. */
@@ -107,7 +134,7 @@ static bool read_result(struct kafka_consumer *c, const rd_kafka_topic_partition
         if (at->err)
             note_failure(c, at->topic, at->partition, at->err);
         else
-            kafka_consumer_count(c, KAFKA_CONSUMER_COMMITS, 1);
+            note_committed(c, at->topic, at->partition);
         is_well = is_well && !at->err;
     }
     return is_well;
@@ -135,6 +162,8 @@ void kafka_consumer_committed(struct kafka_consumer *c, rd_kafka_event_t *event)
         is_well = read_result(c, list);
     else
         note_all_failed(c, rd_kafka_event_error_string(event));
+    if (c->member)
+        kafka_consumer_group_on_committed(c);
     if (has_dirty(c) && !wheel_is_set(&c->commit_timer))
         wheel_start(&c->loop.wheel, &c->commit_timer, is_well ? 1 : RETRY_MS);
 }

@@ -1,11 +1,17 @@
 #include "kafka/kafka_consumer_conf.h"
 
+#include <pthread.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "kafka/kafka_conf.h"
 #include "kafka/kafka_consumer_private.h"
 #include "kafka/kafka_log.h"
+#include "loop/thread.h"
+
+enum { DESTROY_S = 5 };
 
 struct preset {
     const char *name;
@@ -25,8 +31,10 @@ static const struct preset presets[] = {
     {"fetch.error.backoff.ms", "100"},
     /* A partition that goes on after a pause waits for the fetch under way. */
     {"fetch.wait.max.ms", "100"},
-    /* Nobody joins the group; a commit that finds no coordinator is given back after this time. */
+    /* A commit that finds no coordinator is given back after this time as well. A member learns of changes in its group with a
+     * heartbeat. */
     {"session.timeout.ms", "6000"},
+    {"heartbeat.interval.ms", "500"},
 };
 
 /* What the promises of core/source.h rest on. */
@@ -149,4 +157,34 @@ err kafka_consumer_conf_open(const struct kafka_settings *settings, struct str b
                              rd_kafka_t **out_rk, struct errinfo *ei)
 {
     return kafka_consumer_conf_open_made(kafka_consumer_conf_make(settings, bootstrap, group, opaque), out_rk, ei);
+}
+
+static void *destroy(void *context)
+{
+    rd_kafka_t *rk = context;
+
+    rd_kafka_set_log_level(rk, 0); /* that Kafka goes before the handle does is nobody's concern */
+    rd_kafka_destroy_flags(rk, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
+    return NULL;
+}
+
+/* librdkafka 2.0.2 may wait for ever for a partition of a topic that was deleted while it was read: the process that ends
+ * must not. */
+void kafka_consumer_conf_close(rd_kafka_t *rk)
+{
+    struct timespec until;
+    pthread_t thread;
+
+    if (!rk)
+        return;
+    if (thread_start(&thread, "kafka-end", destroy, rk, NULL) != E_OK) {
+        destroy(rk);
+        return;
+    }
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += DESTROY_S;
+    if (pthread_timedjoin_np(thread, NULL, &until) == 0)
+        return;
+    LOG_WARN(LOG_KAFKA, "consumer.handle_left");
+    pthread_detach(thread);
 }

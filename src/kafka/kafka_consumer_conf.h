@@ -15,5 +15,8 @@ rd_kafka_conf_t *kafka_consumer_conf_make(const struct kafka_settings *settings,
                                           void *opaque);
 MUST_USE err kafka_consumer_conf_open_made(rd_kafka_conf_t *conf, rd_kafka_t **out_rk, struct errinfo *ei);
 
+/* Ends a handle, of which nothing is used any more. NULL is a no-op. One that librdkafka does not end within some seconds is left. */
+void kafka_consumer_conf_close(rd_kafka_t *rk);
+
 /* kafka_consumer.c: counts errors of the client itself. On the consumer's thread. */
 void kafka_consumer_on_error(rd_kafka_t *rk, int code, const char *reason, void *opaque);

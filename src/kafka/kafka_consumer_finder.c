@@ -16,8 +16,6 @@ enum {
     FIRST_PAUSE_MS = 100, /* after a round that failed; then twice as long, up to */
     LAST_PAUSE_MS = 5000,
     FIRST_PATIENCE_MS = 1000, /* with one question: stopping may have to wait for it */
-    LAST_PATIENCE_MS = 8000,
-    SLICE_MS = 100, /* between looks at whether it is time to stop */
     MAX_INTERESTS = 256,
 };
 
@@ -32,6 +30,16 @@ struct known_key {
     struct str topic;
     int32_t number;
 };
+
+struct kafka_found *kafka_found_new(const char *full_topic, int32_t number)
+{
+    struct kafka_found *found = mem_alloc_zero(MEM_KAFKA, sizeof *found);
+
+    found->full_topic = mem_copy_text(MEM_KAFKA, full_topic, strlen(full_topic));
+    found->number = number;
+    found->offset = -1;
+    return found;
+}
 
 void kafka_found_free(struct kafka_found *found)
 {
@@ -110,17 +118,42 @@ static void add_new(struct kafka_finder *f, const struct rd_kafka_metadata_topic
 
         if (has(f, topic, t->partitions[i].id))
             continue;
-        found = mem_alloc_zero(MEM_KAFKA, sizeof *found);
-        *found = (struct kafka_found){.next = *list,
-                                      .full_topic = mem_copy_text(MEM_KAFKA, topic.p, topic.n),
-                                      .number = t->partitions[i].id,
-                                      .interest = interest,
-                                      .offset = -1};
+        found = kafka_found_new(t->topic, t->partitions[i].id);
+        found->interest = interest;
+        found->next = *list;
         *list = found;
     }
 }
 
-/* The partitions that the consumer does not have yet. */
+/* What a shared group is to divide, with a signature that tells whether it has changed; the order does not matter. */
+static void add_topic(const struct kafka_finder *f, const struct rd_kafka_metadata_topic *t,
+                      rd_kafka_topic_partition_list_t *topics, uint64_t *signature)
+{
+    struct str topic = str_from(t->topic);
+
+    if (t->err || interest_of(f, topic) < 0)
+        return;
+    rd_kafka_topic_partition_list_add(topics, t->topic, RD_KAFKA_PARTITION_UA);
+    *signature += siphash(topic) * (2 * (uint64_t)t->partition_cnt + 1);
+}
+
+/* The member subscribes anew if anything has changed, which makes the group divide what there is anew. */
+static void subscribe(struct kafka_finder *f, const struct rd_kafka_metadata *metadata)
+{
+    rd_kafka_topic_partition_list_t *topics = rd_kafka_topic_partition_list_new(16);
+    uint64_t signature = 0;
+
+    for (int i = 0; i < metadata->topic_cnt; i++)
+        add_topic(f, &metadata->topics[i], topics, &signature);
+    if (signature != f->signature) {
+        f->signature = signature;
+        kafka_consumer_group_subscribe(f->c, topics);
+    } else {
+        rd_kafka_topic_partition_list_destroy(topics);
+    }
+}
+
+/* The partitions that were not there before. */
 static rd_kafka_resp_err_t find_new(struct kafka_finder *f, struct kafka_found **out_list)
 {
     const struct rd_kafka_metadata *metadata;
@@ -130,74 +163,13 @@ static rd_kafka_resp_err_t find_new(struct kafka_finder *f, struct kafka_found *
         return code;
     for (int i = 0; i < metadata->topic_cnt; i++)
         add_new(f, &metadata->topics[i], out_list);
+    if (f->c->member)
+        subscribe(f, metadata);
     rd_kafka_metadata_destroy(metadata);
     return RD_KAFKA_RESP_ERR_NO_ERROR;
 }
 
-/* --- where the group stands --- */
-
-static rd_kafka_event_t *wait_for(struct kafka_finder *f, rd_kafka_queue_t *queue)
-{
-    rd_kafka_event_t *event = NULL;
-
-    for (int ms = 0; !event && !is_stopping(f) && ms < 2 * LAST_PATIENCE_MS; ms += SLICE_MS)
-        event = rd_kafka_queue_poll(queue, SLICE_MS);
-    return event;
-}
-
-static rd_kafka_topic_partition_list_t *to_list(const struct kafka_found *found)
-{
-    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(16);
-
-    for (; found; found = found->next)
-        rd_kafka_topic_partition_list_add(list, found->full_topic, found->number)->offset = found->offset;
-    return list;
-}
-
-static struct kafka_found *find(struct kafka_found *list, const char *topic, int32_t number)
-{
-    while (list && (list->number != number || strcmp(list->full_topic, topic) != 0))
-        list = list->next;
-    return list;
-}
-
-/* The answer keeps the order of the question, so the search begins where the last one ended. */
-static rd_kafka_resp_err_t take_positions(const rd_kafka_topic_partition_list_t *positions, struct kafka_found *list)
-{
-    struct kafka_found *at = list;
-
-    for (int i = 0; i < positions->cnt; i++) {
-        const rd_kafka_topic_partition_t *p = &positions->elems[i];
-        struct kafka_found *found = find(at, p->topic, p->partition);
-
-        if (p->err)
-            return p->err;
-        if (!found)
-            found = find(list, p->topic, p->partition);
-        if (!found || p->offset < 0)
-            continue;
-        at = found;
-        found->offset = p->offset;
-        if (p->metadata_size == 0)
-            continue;
-        found->metadata = mem_copy_text(MEM_KAFKA, p->metadata, p->metadata_size);
-        found->metadata_n = p->metadata_size;
-    }
-    return RD_KAFKA_RESP_ERR_NO_ERROR;
-}
-
-static rd_kafka_resp_err_t read_positions(struct kafka_finder *f, struct kafka_found *list)
-{
-    rd_kafka_topic_partition_list_t *positions = to_list(list);
-    rd_kafka_resp_err_t code = rd_kafka_committed(f->c->rk, positions, f->patience_ms);
-
-    if (!code)
-        code = take_positions(positions, list);
-    rd_kafka_topic_partition_list_destroy(positions);
-    return code;
-}
-
-/* --- where new ones begin --- */
+/* --- what is new to us --- */
 
 static bool is_named(const struct source_reader *reader, void *wants, struct str name)
 {
@@ -235,73 +207,14 @@ static void mark_old(const struct kafka_finder *f, const struct kafka_found *lis
         mark_known(f, marks);
 }
 
-static rd_kafka_resp_err_t choose_beginning(struct kafka_finder *f, struct kafka_found *found, bool at_end)
+static void choose_ends(const struct kafka_finder *f, struct kafka_found *list)
 {
-    const struct source_reader *reader = f->c->reader;
-    struct str topic = str_from_offset(str_from(found->full_topic), f->c->prefix.n);
-    int64_t low, high, known;
-    rd_kafka_resp_err_t code =
-        rd_kafka_query_watermark_offsets(f->c->rk, found->full_topic, found->number, &low, &high, f->patience_ms);
-
-    if (code)
-        return code;
-    known = reader->begins_at ? reader->begins_at(reader->context, topic, found->number) : -1;
-    if (known >= 0)
-        found->offset = known < low || known > high ? low : known; /* deleted by age, or the topic was made anew */
-    else
-        found->offset = at_end ? high : low;
-    LOG_INFO(LOG_KAFKA, "consumer.new_position", F_TEXT("topic", found->full_topic), F_INT("partition", found->number),
-             F_INT("offset", found->offset),
-             F_TEXT("at", known >= 0 ? "known"
-                          : at_end   ? "end"
-                                     : "beginning"));
-    return RD_KAFKA_RESP_ERR_NO_ERROR;
-}
-
-static rd_kafka_resp_err_t write_positions(struct kafka_finder *f, rd_kafka_topic_partition_list_t *list)
-{
-    rd_kafka_queue_t *queue = rd_kafka_queue_new(f->c->rk);
-    rd_kafka_resp_err_t code = rd_kafka_commit_queue(f->c->rk, list, queue, NULL, NULL);
-    rd_kafka_event_t *event = code ? NULL : wait_for(f, queue);
-
-    if (event) {
-        const rd_kafka_topic_partition_list_t *done = rd_kafka_event_topic_partition_list(event);
-
-        code = rd_kafka_event_error(event);
-        for (int i = 0; !code && done && i < done->cnt; i++)
-            code = done->elems[i].err;
-        rd_kafka_event_destroy(event);
-    } else if (!code) {
-        code = RD_KAFKA_RESP_ERR__TIMED_OUT;
-    }
-    rd_kafka_queue_destroy(queue);
-    return code;
-}
-
-/* Gives every partition without a position one, and commits it. */
-static rd_kafka_resp_err_t begin_new(struct kafka_finder *f, struct kafka_found *list)
-{
-    const struct source_reader *reader = f->c->reader;
-    rd_kafka_topic_partition_list_t *fresh = rd_kafka_topic_partition_list_new(16);
-    rd_kafka_resp_err_t code = RD_KAFKA_RESP_ERR_NO_ERROR;
     bool is_old[MAX_INTERESTS] = {0};
 
     mark_old(f, list, is_old);
-    for (struct kafka_found *found = list; found && !code && !is_stopping(f); found = found->next) {
-        bool is_new = !is_old[found->interest % MAX_INTERESTS];
-
-        if (found->offset >= 0)
-            continue;
-        code = choose_beginning(f, found, is_new && reader->begins_at_end(f->wants, found->interest));
-        if (!code)
-            rd_kafka_topic_partition_list_add(fresh, found->full_topic, found->number)->offset = found->offset;
-    }
-    if (!code && is_stopping(f))
-        code = RD_KAFKA_RESP_ERR__DESTROY;
-    if (!code && fresh->cnt > 0)
-        code = write_positions(f, fresh);
-    rd_kafka_topic_partition_list_destroy(fresh);
-    return code;
+    for (struct kafka_found *found = list; found; found = found->next)
+        found->begins_at_end =
+            !is_old[found->interest % MAX_INTERESTS] && f->c->reader->begins_at_end(f->wants, found->interest);
 }
 
 /* --- rounds --- */
@@ -337,30 +250,87 @@ static void note_met(struct kafka_finder *f)
     f->met = f->c->reader->ref(f->wants);
 }
 
+/* Gives the partitions that were found their places. */
+static rd_kafka_resp_err_t place(struct kafka_finder *f, struct kafka_found *list)
+{
+    rd_kafka_resp_err_t code = RD_KAFKA_RESP_ERR_NO_ERROR;
+
+    if (!list)
+        return code;
+    if (!f->c->is_transient)
+        code = kafka_begin_read_positions(f, list);
+    if (!code && !f->c->member)
+        choose_ends(f, list);
+    return code ? code : kafka_begin_choose(f, list);
+}
+
+static bool note_failure(struct kafka_finder *f, rd_kafka_resp_err_t code)
+{
+    if (code == RD_KAFKA_RESP_ERR__TIMED_OUT && f->patience_ms < KAFKA_FINDER_PATIENCE_MS)
+        f->patience_ms *= 2;
+    if (!is_stopping(f))
+        LOG_WARN(LOG_KAFKA, "consumer.waiting", F_TEXT("error", rd_kafka_err2str(code)));
+    return false;
+}
+
 /* True: everything there is has been found. */
 static bool look(struct kafka_finder *f)
 {
     struct kafka_found *list = NULL;
     rd_kafka_resp_err_t code = find_new(f, &list);
 
-    if (!code && list)
-        code = read_positions(f, list);
-    if (!code && list)
-        code = begin_new(f, list);
-    if (code == RD_KAFKA_RESP_ERR__TIMED_OUT && f->patience_ms < LAST_PATIENCE_MS)
-        f->patience_ms *= 2;
+    if (!code && !f->c->member)
+        code = place(f, list);
     if (code) {
-        if (!is_stopping(f))
-            LOG_WARN(LOG_KAFKA, "consumer.waiting", F_TEXT("error", rd_kafka_err2str(code)));
         free_all(list);
-        return false;
+        return note_failure(f, code);
     }
     for (const struct kafka_found *found = list; found; found = found->next)
         remember(f, found);
     note_met(f);
-    if (list)
-        kafka_consumer_take(f->c, list);
+    if (list && !f->c->member)
+        kafka_consumer_take(f->c, list, 0);
+    else
+        free_all(list);
     return true;
+}
+
+/* As it was asked, for another attempt. */
+static void forget_places(struct kafka_found *list)
+{
+    for (; list; list = list->next) {
+        mem_free(MEM_KAFKA, list->metadata);
+        list->metadata = NULL;
+        list->metadata_n = 0;
+        list->offset = -1;
+        list->is_new = false;
+    }
+}
+
+/* True: nothing is asked any more. */
+static bool answer(struct kafka_finder *f)
+{
+    rd_kafka_resp_err_t code = place(f, f->places);
+
+    if (code) {
+        forget_places(f->places);
+        return note_failure(f, code);
+    }
+    if (f->places)
+        kafka_consumer_take(f->c, f->places, f->places_round);
+    f->places = NULL;
+    return true;
+}
+
+/* With the lock. */
+static void take_asked(struct kafka_finder *f)
+{
+    if (!f->asked)
+        return;
+    free_all(f->places);
+    f->places = f->asked;
+    f->places_round = f->asked_round;
+    f->asked = NULL;
 }
 
 /* With the lock. */
@@ -389,9 +359,10 @@ static bool wait_for_turn(struct kafka_finder *f, uint32_t pause_ms)
     pthread_mutex_lock(&f->lock);
     while (!is_stopping(f) && !f->is_started)
         pthread_cond_wait(&f->wake, &f->lock);
-    while (!is_stopping(f) && !is_over && !f->next_wants)
+    while (!is_stopping(f) && !is_over && !f->next_wants && !f->asked)
         is_over = pthread_cond_timedwait(&f->wake, &f->lock, &until) != 0;
     take_wants(f);
+    take_asked(f);
     pthread_mutex_unlock(&f->lock);
     return !is_stopping(f);
 }
@@ -403,7 +374,7 @@ static void *run(void *context)
 
     metrics_attach_thread();
     while (wait_for_turn(f, pause_ms)) {
-        if (look(f))
+        if (answer(f) && look(f))
             pause_ms = f->find_ms;
         else if (pause_ms == 0 || pause_ms == f->find_ms)
             pause_ms = FIRST_PAUSE_MS;
@@ -433,6 +404,8 @@ void kafka_finder_fini(struct kafka_finder *f)
     while ((known = map_next(&f->known, &cursor)))
         mem_free(MEM_KAFKA, known);
     map_free(&f->known, MEM_KAFKA);
+    free_all(f->asked);
+    free_all(f->places);
     pthread_cond_destroy(&f->wake);
     pthread_mutex_destroy(&f->lock);
 }
@@ -463,6 +436,19 @@ void kafka_finder_want(struct kafka_finder *f, void *wants)
     pthread_cond_signal(&f->wake);
     pthread_mutex_unlock(&f->lock);
     f->c->reader->unref(before);
+}
+
+void kafka_finder_place(struct kafka_finder *f, struct kafka_found *list, uint32_t round)
+{
+    struct kafka_found *before;
+
+    pthread_mutex_lock(&f->lock);
+    before = f->asked;
+    f->asked = list;
+    f->asked_round = round;
+    pthread_cond_signal(&f->wake);
+    pthread_mutex_unlock(&f->lock);
+    free_all(before);
 }
 
 void kafka_finder_release(struct kafka_finder *f)

@@ -26,6 +26,8 @@
                 "Positions of partitions whose commit failed; it is tried again", reader),                                     \
             ROW(KAFKA_CONSUMER_RESETS, "millrace_kafka_consumer_resets_total", METRIC_COUNTER,                                 \
                 "Partitions begun anew because the cluster did not have the position any more", reader),                       \
+            ROW(KAFKA_CONSUMER_LOST, "millrace_kafka_consumer_lost_total", METRIC_COUNTER,                                     \
+                "Partitions that went to another member of a shared group", reader),                                           \
     }
 
 struct metric kafka_consumer_metrics[KAFKA_CONSUMER_READERS][KAFKA_CONSUMER_METRICS] = {

@@ -137,18 +137,24 @@ static void end_reading(struct kafka_partition *p)
              F_INT("offset", p->window.next_offset), F_INT("unsettled", p->window.n_unsettled));
 }
 
+/* The part of it that does not depend on the reader. */
+static bool may_be_read(const struct kafka_consumer *c, const struct kafka_partition *p)
+{
+    return p->is_ours && p->is_placed && !p->awaits_commit && !c->is_changing && !c->is_revoking;
+}
+
 static bool is_wanted(const struct kafka_consumer *c, const struct kafka_partition *p)
 {
     return c->reader->interest(c->wants, p->port.topic) >= 0;
 }
 
-void kafka_partition_leave_unwanted(struct kafka_consumer *c)
+static void leave(struct kafka_consumer *c, bool leaves_all)
 {
     rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(8);
     rd_kafka_error_t *error;
 
     for (struct kafka_partition *p = c->list; p; p = p->next) {
-        if (!p->is_read || is_wanted(c, p))
+        if (!p->is_read || (!leaves_all && is_wanted(c, p)))
             continue;
         rd_kafka_topic_partition_list_add(list, p->full_topic.p, p->port.number);
         end_reading(p);
@@ -164,12 +170,22 @@ void kafka_partition_leave_unwanted(struct kafka_consumer *c)
             resume(c, p); /* librdkafka would remember */
 }
 
+void kafka_partition_leave_unwanted(struct kafka_consumer *c)
+{
+    leave(c, false);
+}
+
+void kafka_partition_leave_all(struct kafka_consumer *c)
+{
+    leave(c, true);
+}
+
 void kafka_partition_read_wanted(struct kafka_consumer *c)
 {
     rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(8);
 
     for (struct kafka_partition *p = c->list; p; p = p->next) {
-        if (p->is_read || !is_wanted(c, p))
+        if (p->is_read || !may_be_read(c, p) || !is_wanted(c, p))
             continue;
         rd_kafka_topic_partition_list_add(list, p->full_topic.p, p->port.number)->offset = p->window.next_offset;
         begin_reading(p);
@@ -180,55 +196,121 @@ void kafka_partition_read_wanted(struct kafka_consumer *c)
         kafka_partition_check(c, p);
 }
 
-static struct kafka_partition *add_partition(struct kafka_consumer *c, const struct kafka_found *found)
+struct kafka_partition *kafka_partition_add(struct kafka_consumer *c, const char *full_topic, int32_t number)
 {
-    struct str topic = str_from(found->full_topic);
+    struct str topic = str_from(full_topic);
     struct kafka_partition *p = mem_alloc_zero(MEM_KAFKA, sizeof *p);
 
     p->consumer = c;
     p->full_topic = (struct str){mem_copy_text(MEM_KAFKA, topic.p, topic.n), topic.n};
     p->port.topic = str_from_offset(p->full_topic, c->prefix.n);
-    p->port.number = found->number;
+    p->port.number = number;
     p->port.reader = c->reader;
-    p->port.home = c->reader->home(c->reader->context, p->port.topic, found->number);
+    p->port.home = c->reader->home(c->reader->context, p->port.topic, number);
     p->full.on_mail = on_full;
     p->next = c->list;
     list_init(&p->stale);
-    kafka_window_start(&p->window, found->offset, (struct str){found->metadata, found->metadata_n});
+    kafka_window_start(&p->window, 0, (struct str){0});
     c->list = p;
-    map_add(&c->partitions, MEM_KAFKA, hash_of(topic, found->number), p);
+    map_add(&c->partitions, MEM_KAFKA, hash_of(topic, number), p);
     return p;
 }
 
-/* From the finder, which may have looked for what has not been wanted for a moment. */
+static bool is_at(const struct kafka_place *place, const struct kafka_found *found)
+{
+    struct kafka_place other = kafka_place_of(found->offset, (struct str){found->metadata, found->metadata_n});
+
+    return place->offset == other.offset && place->metadata == other.metadata;
+}
+
+void kafka_partition_place(struct kafka_consumer *c, struct kafka_partition *p, const struct kafka_found *found)
+{
+    struct str metadata = {found->metadata, found->metadata_n};
+
+    /* Nobody has moved the position since we did: what is out is still ours to settle. */
+    if (!p->is_kept || (!is_at(&p->committed, found) && !is_at(&p->sent, found))) {
+        kafka_partition_lose(c, p);
+        kafka_window_start(&p->window, found->offset, metadata);
+    }
+    p->committed = p->sent = kafka_place_of(found->offset, metadata);
+    p->is_kept = p->is_ours = p->is_placed = true;
+    p->awaits_commit = c->member && found->is_new;
+    p->is_dirty = p->is_dirty || p->awaits_commit;
+}
+
+/* Runs at the partition's home. */
+static void on_lost(struct mail *m)
+{
+    struct kafka_loss *loss = CONTAINER_OF(m, struct kafka_loss, mail);
+    struct kafka_partition *p = loss->partition;
+
+    p->consumer->reader->on_lost(p->consumer->reader->context, &p->port);
+    atomic_store(&loss->is_told, true);
+}
+
+static struct kafka_loss *new_loss(struct kafka_partition *p)
+{
+    struct kafka_loss *loss = p->losses;
+
+    while (loss && !atomic_load(&loss->is_told))
+        loss = loss->next;
+    if (loss) {
+        atomic_store(&loss->is_told, false);
+        return loss;
+    }
+    loss = mem_alloc_zero(MEM_KAFKA, sizeof *loss);
+    loss->mail.on_mail = on_lost;
+    loss->partition = p;
+    loss->next = p->losses;
+    p->losses = loss;
+    return loss;
+}
+
+void kafka_partition_lose(struct kafka_consumer *c, struct kafka_partition *p)
+{
+    if (!p->is_kept)
+        return;
+    p->is_kept = p->is_dirty = false;
+    LOG_INFO(LOG_KAFKA, "consumer.lost", F_STR("topic", p->full_topic), F_INT("partition", p->port.number),
+             F_INT("unsettled", p->window.n_unsettled));
+    kafka_consumer_count(c, KAFKA_CONSUMER_LOST, 1);
+    kafka_window_clear(&p->window, &p->stale);
+    if (c->reader->on_lost)
+        mailbox_post(p->port.home, &new_loss(p)->mail);
+}
+
+/* From the finder, which may have looked for what has not been wanted, or was not ours, for a moment. */
 static void on_finding(struct mail *m)
 {
     struct kafka_finding *finding = CONTAINER_OF(m, struct kafka_finding, mail);
     struct kafka_consumer *c = finding->consumer;
-    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
+    bool is_late = c->is_stop_asked || finding->round != c->round;
 
     for (struct kafka_found *found = finding->first, *next; found; found = next) {
-        next = found->next;
-        if (!c->is_stop_asked) {
-            struct kafka_partition *p = add_partition(c, found);
+        struct kafka_partition *p = is_late ? NULL : kafka_consumer_find(c, found->full_topic, found->number);
 
-            if (!c->is_changing && is_wanted(c, p)) {
-                rd_kafka_topic_partition_list_add(list, p->full_topic.p, p->port.number)->offset = found->offset;
-                begin_reading(p);
-            }
-        }
+        next = found->next;
+        if (!is_late && !p)
+            p = kafka_partition_add(c, found->full_topic, found->number);
+        if (p && found->offset >= 0)
+            kafka_partition_place(c, p, found);
         kafka_found_free(found);
     }
-    assign(c, list);
-    rd_kafka_topic_partition_list_destroy(list);
     mem_free(MEM_KAFKA, finding);
+    if (is_late)
+        return;
+    kafka_consumer_commit(c); /* the first positions of a shared group */
+    kafka_partition_read_wanted(c);
+    if (c->started)
+        mailbox_post(c->started_home, c->started);
+    c->started = NULL;
 }
 
-void kafka_consumer_take(struct kafka_consumer *c, struct kafka_found *first)
+void kafka_consumer_take(struct kafka_consumer *c, struct kafka_found *first, uint32_t round)
 {
     struct kafka_finding *finding = mem_alloc(MEM_KAFKA, sizeof *finding);
 
-    *finding = (struct kafka_finding){.mail = {.on_mail = on_finding}, .consumer = c, .first = first};
+    *finding = (struct kafka_finding){.mail = {.on_mail = on_finding}, .consumer = c, .first = first, .round = round};
     mailbox_post(&c->loop.mailbox, &finding->mail);
 }
 
@@ -269,6 +351,12 @@ void kafka_partition_free(struct kafka_partition *p)
 {
     kafka_consumer_count(p->consumer, KAFKA_CONSUMER_PARTITIONS, -(int64_t)p->is_read);
     kafka_consumer_count(p->consumer, KAFKA_CONSUMER_PAUSED, -(int64_t)p->is_paused);
+    while (p->losses) {
+        struct kafka_loss *loss = p->losses;
+
+        p->losses = loss->next;
+        mem_free(MEM_KAFKA, loss);
+    }
     mem_free(MEM_KAFKA, (char *)(uintptr_t)p->full_topic.p);
     mem_free(MEM_KAFKA, p);
 }

@@ -75,12 +75,12 @@ static const struct outcome_row outcomes[] = {
     {RD_KAFKA_RESP_ERR__QUEUE_FULL, OUTCOME_OVERLOADED},
 };
 
-struct create_row {
+struct topic_row {
     rd_kafka_resp_err_t code;
     err result;
 };
 
-static const struct create_row creates[] = {
+static const struct topic_row creates[] = {
     {RD_KAFKA_RESP_ERR_NO_ERROR, E_OK},
     {RD_KAFKA_RESP_ERR_TOPIC_ALREADY_EXISTS, E_OK},
     {RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED, E_DENIED},
@@ -91,6 +91,17 @@ static const struct create_row creates[] = {
     {RD_KAFKA_RESP_ERR_INVALID_CONFIG, E_INVAL},
     {RD_KAFKA_RESP_ERR_INVALID_REQUEST, E_INVAL},
     {RD_KAFKA_RESP_ERR_POLICY_VIOLATION, E_INVAL},
+    {RD_KAFKA_RESP_ERR_UNSUPPORTED_VERSION, E_INVAL},
+    {RD_KAFKA_RESP_ERR__UNSUPPORTED_FEATURE, E_INVAL},
+};
+
+static const struct topic_row removes[] = {
+    {RD_KAFKA_RESP_ERR_NO_ERROR, E_OK},
+    {RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART, E_OK},
+    {RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED, E_DENIED},
+    {RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED, E_DENIED},
+    {RD_KAFKA_RESP_ERR_TOPIC_DELETION_DISABLED, E_INVAL},
+    {RD_KAFKA_RESP_ERR_INVALID_REQUEST, E_INVAL},
     {RD_KAFKA_RESP_ERR_UNSUPPORTED_VERSION, E_INVAL},
     {RD_KAFKA_RESP_ERR__UNSUPPORTED_FEATURE, E_INVAL},
 };
@@ -108,11 +119,21 @@ enum outcome kafka_error_fatal_outcome(rd_kafka_resp_err_t code)
     return kafka_error_outcome(code) == OUTCOME_DENIED ? OUTCOME_DENIED : OUTCOME_UNAVAILABLE;
 }
 
-err kafka_error_create(rd_kafka_resp_err_t code)
+static err find(const struct topic_row *rows, size_t n, rd_kafka_resp_err_t code)
 {
-    for (size_t i = 0; i < ARRAY_LEN(creates); i++)
-        if (creates[i].code == code)
-            return creates[i].result;
+    for (size_t i = 0; i < n; i++)
+        if (rows[i].code == code)
+            return rows[i].result;
     /* Too few brokers for the default replication (INVALID_REPLICATION_FACTOR) is cured when the others have started. */
     return E_AGAIN;
+}
+
+err kafka_error_create(rd_kafka_resp_err_t code)
+{
+    return find(creates, ARRAY_LEN(creates), code);
+}
+
+err kafka_error_remove(rd_kafka_resp_err_t code)
+{
+    return find(removes, ARRAY_LEN(removes), code);
 }

@@ -16,3 +16,6 @@ enum outcome kafka_error_fatal_outcome(rd_kafka_resp_err_t code);
 /* How making a topic ended: E_OK (it is there, also when it already was), E_DENIED and E_INVAL are for good, E_AGAIN is
  * worth another attempt. */
 err kafka_error_create(rd_kafka_resp_err_t code);
+
+/* How removing one ended: E_OK (it is not there, also when it was not), else as of making one. */
+err kafka_error_remove(rd_kafka_resp_err_t code);

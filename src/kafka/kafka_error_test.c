@@ -91,6 +91,11 @@ static void making_a_topic_that_exists_is_success(void **state)
     assert_int_equal(kafka_error_create(RD_KAFKA_RESP_ERR_POLICY_VIOLATION), E_INVAL);
     assert_int_equal(kafka_error_create(RD_KAFKA_RESP_ERR_NOT_CONTROLLER), E_AGAIN);
     assert_int_equal(kafka_error_create(RD_KAFKA_RESP_ERR_INVALID_REPLICATION_FACTOR), E_AGAIN);
+    assert_int_equal(kafka_error_remove(RD_KAFKA_RESP_ERR_NO_ERROR), E_OK);
+    assert_int_equal(kafka_error_remove(RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART), E_OK);
+    assert_int_equal(kafka_error_remove(RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED), E_DENIED);
+    assert_int_equal(kafka_error_remove(RD_KAFKA_RESP_ERR_TOPIC_DELETION_DISABLED), E_INVAL);
+    assert_int_equal(kafka_error_remove(RD_KAFKA_RESP_ERR_NOT_CONTROLLER), E_AGAIN);
 }
 
 int main(void)

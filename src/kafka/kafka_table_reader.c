@@ -21,7 +21,6 @@ enum {
     BATCHES_PER_TURN = 4,
     POLL_MS = 500,          /* a member of a group must be heard */
     CHOKE_BYTES = 32 << 20, /* of events that the table has not seen yet */
-    DESTROY_S = 5,
 };
 
 static const uint64_t wake_value = 1;
@@ -467,42 +466,12 @@ static void close_queue(rd_kafka_queue_t *queue)
     rd_kafka_queue_destroy(queue);
 }
 
-static void *destroy(void *context)
-{
-    rd_kafka_t *rk = context;
-
-    rd_kafka_set_log_level(rk, 0); /* that Kafka goes before the handle does is nobody's concern */
-    rd_kafka_destroy_flags(rk, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
-    return NULL;
-}
-
-/* librdkafka 2.0.2 may wait for ever for a partition of a topic that was deleted while it was read: the process that ends
- * must not. */
-static void close_handle(struct kafka_table *l, rd_kafka_t *rk)
-{
-    struct timespec until;
-    pthread_t thread;
-
-    if (!rk)
-        return;
-    if (thread_start(&thread, "table-end", destroy, rk, NULL) != E_OK) {
-        destroy(rk);
-        return;
-    }
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += DESTROY_S;
-    if (pthread_timedjoin_np(thread, NULL, &until) == 0)
-        return;
-    LOG_WARN(LOG_KAFKA, "table.handle_left", F_TEXT("table", l->name));
-    pthread_detach(thread);
-}
-
 void kafka_table_reader_close(struct kafka_table *l)
 {
     close_queue(l->memberships);
     close_queue(l->records);
-    close_handle(l, l->group);
-    close_handle(l, l->rk);
+    kafka_consumer_conf_close(l->group);
+    kafka_consumer_conf_close(l->rk);
     if (!l->has_loop)
         return;
     l->is_closing = true;

@@ -263,6 +263,8 @@ err kafka_topics_ensure(struct kafka *k, struct kafka_producer *p, struct kafka_
         e = errinfo_set(&r->result, e, "a topic's name is not legal in Kafka: 1 to 249 of a-z A-Z 0-9 . _ -");
     else if (n_missing > 0)
         e = create(k, p, missing, n_missing, &r->result);
+    if (e == E_OK)
+        r->n_made += n_missing;
     if (e == E_OK && r->n_names > 0)
         e = warm(k, p, r, missing, n_missing);
     if (e == E_OK && r->specs && !k->mock.cluster)
