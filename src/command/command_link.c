@@ -264,6 +264,11 @@ err command_link_new(const struct command_link_settings *settings, struct comman
     return E_OK;
 }
 
+void command_link_set_user(struct command_transport *transport, const struct command_transport_user *user)
+{
+    link_of(transport)->settings.user = *user;
+}
+
 struct str command_link_address(struct command_transport *transport)
 {
     return link_of(transport)->address;

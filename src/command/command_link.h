@@ -19,7 +19,7 @@ struct tls;
 /* What the link must know of the rest; all borrowed but for the texts and the TLS, of which references are taken. */
 struct command_link_settings {
     struct workers *workers; /* prepared, not started */
-    struct command_transport_user user;
+    struct command_transport_user user; /* may be set later: command_link_set_user() */
     struct str instance;  /* this one's name */
     struct str listen;    /* a numeric address and port */
     struct str advertise; /* HOST:PORT by which others reach that; empty: `host` and the port that is listened at */
@@ -40,6 +40,9 @@ struct command_link_settings {
  * it to its `free` after the workers have stopped. E_INVAL, E_BUSY, E_IO: the reason is in `ei`. */
 MUST_USE err command_link_new(const struct command_link_settings *settings, struct command_transport **out_transport,
                               struct errinfo *ei);
+
+/* Who is told; before `start`, and before anything is sent. */
+void command_link_set_user(struct command_transport *transport, const struct command_transport_user *user);
 
 /* HOST:PORT for the lease. Lives as long as the transport. Any thread. */
 struct str command_link_address(struct command_transport *transport);

@@ -322,6 +322,23 @@ static void a_stream_closed_by_another_ones_handler_gets_no_more_bytes(void **st
     close(fds[1]);
 }
 
+static void a_stream_whose_loop_runs_no_more_is_ended_without_a_word_to_its_owner(void **state)
+{
+    (void)state;
+    o->least = 100;
+    say("kept");
+    turn();
+    assert_int_equal(stream_write(&o->s, STR("never sent")), E_OK);
+    stream_fini(&o->s);
+    assert_false(stream_is_open(&o->s));
+    assert_int_equal(seen.closes, 0);
+    assert_end_heard();
+    stream_fini(&o->s); /* once is enough */
+    stream_fini(&(struct stream){0});
+    mem_free(MEM_TEST, o);
+    o = NULL;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -341,6 +358,7 @@ int main(void)
         TEST(a_half_closed_peer_gets_the_output_of_that_turn),
         TEST(a_write_error_closes_the_stream),
         TEST(a_stream_closed_by_another_ones_handler_gets_no_more_bytes),
+        TEST(a_stream_whose_loop_runs_no_more_is_ended_without_a_word_to_its_owner),
     };
 
     return cmocka_run_group_tests_name("stream_close", tests, NULL, NULL);

@@ -292,6 +292,38 @@ static void a_peer_without_certificate_has_a_server_name_only(void **state)
     assert_int_equal(tls_peer_of(server)->der.n, 0);
     assert_false(tls_peer_of(server)->is_trusted);
     assert_true(str_equal(tls_peer_of(server)->server_name, STR("server.example")));
+    assert_false(tls_peer_has_name(server, STR("server.example")));
+    part();
+}
+
+static void the_names_of_a_certificate_can_be_asked_for_later(void **state)
+{
+    static const struct setup setup = {.ca = "root.pem", .auth = TLS_CLIENT_REQUIRED, .client_cert = "device"};
+    static char long_name[300];
+    const struct {
+        struct tls_conn **of;
+        struct str name;
+        bool is_so;
+    } rows[] = {
+        {&client, STR("server.example"), true},
+        {&client, STR("SERVER.example"), true},
+        {&client, STR("127.0.0.1"), true},
+        {&client, STR("127.0.0.2"), false},
+        {&client, STR("::1"), false},
+        {&client, STR("server"), false},
+        {&client, STR("a.server.example"), false},
+        {&client, STR("server.example\0"), false},
+        {&client, {0}, false},
+        {&client, {long_name, sizeof long_name}, false},
+        {&server, STR("device-1"), true}, /* one without other names has its subject's */
+        {&server, STR("device-2"), false},
+    };
+
+    (void)state;
+    memset(long_name, 'a', sizeof long_name);
+    connect_as(&setup);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        assert_int_equal(tls_peer_has_name(*rows[i].of, rows[i].name), rows[i].is_so);
     part();
 }
 
@@ -679,6 +711,7 @@ int main(void)
         cmocka_unit_test(the_peer_is_known_by_its_certificate),
         cmocka_unit_test(a_certificate_that_nobody_here_judges_is_not_trusted),
         cmocka_unit_test(a_peer_without_certificate_has_a_server_name_only),
+        cmocka_unit_test(the_names_of_a_certificate_can_be_asked_for_later),
         cmocka_unit_test(the_certificate_is_chosen_by_the_name_asked_for),
         cmocka_unit_test(large_output_is_sealed_in_portions),
         cmocka_unit_test(a_record_that_comes_in_pieces_is_opened_when_it_is_whole),
