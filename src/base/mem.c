@@ -18,7 +18,8 @@ static const char *const names[MEM_SUBS] = {
     [MEM_BASE] = "base",       [MEM_LOOP] = "loop",     [MEM_CONFIG] = "config",   [MEM_OBS] = "obs",
     [MEM_PROTO] = "proto",     [MEM_HTTP] = "http",     [MEM_KAFKA] = "kafka",     [MEM_REGISTRY] = "registry",
     [MEM_MESSAGE] = "message", [MEM_BROKER] = "broker", [MEM_ADAPTER] = "adapter", [MEM_FANOUT] = "fanout",
-    [MEM_STORE] = "store",     [MEM_TABLE] = "table",   [MEM_COMMAND] = "command", [MEM_TEST] = "test",
+    [MEM_STORE] = "store",     [MEM_TABLE] = "table",   [MEM_COMMAND] = "command", [MEM_ROUTES] = "routes",
+    [MEM_TEST] = "test",
 };
 
 static void count(enum mem_sub sub, int64_t bytes)

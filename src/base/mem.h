@@ -21,6 +21,7 @@ enum mem_sub {
     MEM_STORE,
     MEM_TABLE,
     MEM_COMMAND,
+    MEM_ROUTES,
     MEM_TEST,
     MEM_SUBS,
 };

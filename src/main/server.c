@@ -122,18 +122,26 @@ static void on_http_started(struct mail *m)
         become_ready(s);
 }
 
-/* Nobody is let in before it is known who may. */
-static void on_registry_ready(struct mail *m)
+/* Nobody is let in before it is known who may, and who is where. */
+static void note_ready(struct server *s)
 {
-    struct server *s = CONTAINER_OF(m, struct server, registry_ready);
-
-    if (s->state != SERVER_STARTING)
+    if (--s->n_unready || s->state != SERVER_STARTING)
         return;
     s->topics = server_kafka_missing_topics(NULL, s->now);
     s->topics->owner = &s->reload;
     s->topics->request.mail.on_mail = on_topics;
     s->topics->request.home = &s->loop.mailbox;
     kafka_ensure_topics(s->kafka, &s->topics->request);
+}
+
+static void on_registry_ready(struct mail *m)
+{
+    note_ready(CONTAINER_OF(m, struct server, registry_ready));
+}
+
+static void on_routes_ready(struct mail *m)
+{
+    note_ready(CONTAINER_OF(m, struct server, routes_ready));
 }
 
 static void drain_kafka(struct server *s, uint32_t limit_ms)
@@ -148,10 +156,20 @@ static void note_drained(struct server *s)
 {
     if (--s->n_undrained)
         return;
-    if (s->is_kafka_draining)
+    if (!s->is_leaving) {
+        s->is_leaving = true;
+        s->n_undrained++;
+        server_routes_leave(s, &s->routes_left);
+    } else if (s->is_kafka_draining) {
         stop(s);
-    else
+    } else {
         drain_kafka(s, (uint32_t)s->now->config->drain_timeout_ms); /* QoS 0 has nobody waiting, yet is in Kafka's hands */
+    }
+}
+
+static void on_routes_left(struct mail *m)
+{
+    note_drained(CONTAINER_OF(m, struct server, routes_left));
 }
 
 static void on_mqtt_drained(struct mail *m)
@@ -330,6 +348,9 @@ err server_init(struct server *s, const struct server_start *start, struct errin
         .fanout_drained = {.on_mail = on_fanout_drained},
         .kafka_drain = {.mail = {.on_mail = on_kafka_drained}, .home = &s->loop.mailbox},
         .registry_ready = {.on_mail = on_registry_ready},
+        .routes_ready = {.on_mail = on_routes_ready},
+        .routes_left = {.on_mail = on_routes_left},
+        .n_unready = 2,
     };
     process_raise_descriptors();
     bound_arenas(s->now->config);
@@ -349,6 +370,8 @@ err server_init(struct server *s, const struct server_start *start, struct errin
         e = server_registry_open(s, &s->registry_ready, ei);
     if (e == E_OK)
         e = server_usage_open(&s->usage, s->now->config, ei);
+    if (e == E_OK)
+        e = server_routes_open(s, &s->routes_ready, ei);
     if (e == E_OK)
         e = server_command_open(s, ei);
     if (e == E_OK)
@@ -379,6 +402,7 @@ void server_fini(struct server *s)
     mqtt_adapter_free(s->mqtt);
     server_feed_free(&s->feed);
     server_command_free(&s->command);
+    server_routes_free(&s->routes);
     server_registry_free(&s->registry);
     kafka_free(s->kafka);
     server_kafka_free_topics(s->topics);

@@ -1,6 +1,6 @@
 /* server: all that one serving process consists of, and its life:
  *
- *   STARTING --registry read, topics exist--> READY --SIGTERM--> DRAINING --nothing left--> the loop stops
+ *   STARTING --registry and routes read, topics exist--> READY --SIGTERM--> DRAINING --nothing left--> the loop stops
  *
  * Kafka that goes away does not leave READY: devices stay connected and wait (design: back-pressure). Only for main/. */
 #pragma once
@@ -16,6 +16,7 @@
 #include "main/server_fanout.h"
 #include "main/server_feed.h"
 #include "main/server_registry.h"
+#include "main/server_routes.h"
 #include "main/server_usage.h"
 #include "registry/generation.h"
 #include "registry/registry.h"
@@ -33,13 +34,17 @@ struct server {
     struct server_command command;
     struct server_fanout fanout; /* absent without a section `fanout` */
     struct server_registry registry;
+    struct server_routes routes;
     struct server_usage usage;
     struct authority_plane authority;
     struct admin *admin;
     struct io signals;
     struct timer drain_timer;
-    struct mail mqtt_started, mqtt_drained, http_started, http_drained, fanout_started, fanout_drained, registry_ready;
-    unsigned n_undrained; /* adapters, and the fan-out */
+    struct mail mqtt_started, mqtt_drained, http_started, http_drained, fanout_started, fanout_drained, registry_ready,
+        routes_ready, routes_left;
+    unsigned n_unready;   /* registry, and routes */
+    unsigned n_undrained; /* adapters, and the fan-out; then the routes */
+    bool is_leaving;      /* the routes are */
     struct kafka_drain kafka_drain;
     struct server_topics *topics; /* of the start */
     struct reload reload;

@@ -61,8 +61,12 @@ struct routes_events {
     void (*on_done)(void *context, struct str topic, int32_t partition);
     /* This process has a lease again (a new incarnation): everything that it registered is void and has to be registered anew. */
     void (*on_leased)(void *context);
-    /* An instance was fenced by this one, and this route of its was removed: applications are to be told. */
+    /* This route of an instance that is gone was removed by this one: applications are to be told. */
     void (*on_orphan)(void *context, struct str tenant, struct str device, bool has_events);
+    /* A command has begun to wait for this device. */
+    void (*on_waiting)(void *context, struct str tenant, struct str device);
+    /* routes_applied() has grown; after whatever else is told of the same changes. */
+    void (*on_applied)(void *context);
 };
 
 struct routes_settings {
@@ -88,7 +92,10 @@ void routes_start(struct routes *routes, struct table *table, struct mail *ready
  * whatever happens. Main thread. */
 void routes_leave(struct routes *routes, struct mail *done, struct mailbox *home);
 
-/* After the workers have stopped and before the table is closed. NULL is a no-op. */
+/* After the workers have stopped, before the table is closed: lets go of its view. NULL is a no-op. */
+void routes_stop(struct routes *routes);
+
+/* After routes_stop() and table_close(), which may still call its ops. NULL is a no-op. */
 void routes_free(struct routes *routes);
 
 /* The replica that has a tenant, and a worker's. Any thread; they live as long as the routes. */
@@ -122,8 +129,18 @@ const struct routes_instance *routes_first(const struct routes_replica *replica,
 /* Whether some other living instance may not have seen the last change of this device's (or gateway's) route, or of who lives. */
 bool routes_is_recent(const struct routes_replica *replica, struct str tenant, struct str device);
 
-/* The offset up to which (not including) the replica has applied the table; and whether it has that much. */
+/* The offset up to which (not including) the replica has applied the table. */
 uint64_t routes_applied(const struct routes_replica *replica);
+
+/* Keeps this process from saying that it has seen the change that is being told, or any later one: what it still does for a device
+ * that has moved is not done yet. Within on_route() or on_instances(); until routes_release(), to be called as soon as the
+ * outcome is marked as done. All devices that move wait meanwhile. Owned by the caller. */
+struct routes_hold {
+    struct list link;
+    uint64_t offset;
+};
+void routes_hold(struct routes_replica *replica, struct routes_hold *hold);
+void routes_release(struct routes_replica *replica, struct routes_hold *hold); /* a no-op when it is not held */
 
 /* A change asked for. Owned by the requester and left alone until its mail comes; to the replica's worker. */
 struct routes_write {
@@ -154,10 +171,16 @@ void routes_note_gateway(struct routes_replica *replica, struct str tenant, stru
 
 /* --- done (design direct) --- */
 
+/* Nothing is known of this partition: all records before `offset` are none of ours. The first instance that says so decides; E_OK
+ * when it is known, by this or another one, and routes_first_undone() says where to begin. */
+void routes_begin_done(struct routes_replica *replica, struct routes_write *write, struct str topic, int32_t partition,
+                       int64_t offset);
+
 /* Whether a record of a topic is done. */
 bool routes_is_done(const struct routes_replica *replica, struct str topic, int32_t partition, int64_t offset);
 
-/* The records [from, to) of a topic are done by this instance; published soon, and before any later *seen*. */
+/* The records [from, to) of a topic are done by this instance; published soon, and before any later *seen*. Offsets between two
+ * records that no record has must be in it as well: what is not marked is never passed. */
 void routes_mark_done(struct routes_replica *replica, struct str topic, int32_t partition, int64_t from, int64_t to);
 
 /* Where a reader that has no position of its own begins: behind what is done without a gap. Negative: nothing is known of the
@@ -171,7 +194,7 @@ int64_t routes_first_undone(struct routes *routes, struct str topic, int32_t par
 void routes_keep(struct routes_replica *replica, struct routes_write *write, struct str tenant, struct str device,
                  struct str id, struct str value, uint32_t max_of_device, uint32_t max_of_tenant);
 
-/* The first waiting command of a device behind a number. False: there is none. The value is copied into `*out_value` of `arena`. */
+/* The first waiting command of a device behind a number. False: there is none. All is copied into `arena` (of MEM_COMMAND). */
 struct arena;
 bool routes_next_waiting(struct routes_replica *replica, struct str tenant, struct str device, uint64_t after,
                          struct arena *arena, struct routes_waiting *out_waiting);

@@ -1,0 +1,36 @@
+/* routes_metrics: what the routes count. */
+#pragma once
+
+#include "obs/metrics.h"
+
+enum routes_count {
+    ROUTES_COUNT_ENTRIES,
+    ROUTES_COUNT_GATEWAYS,
+    ROUTES_COUNT_INSTANCES,
+    ROUTES_COUNT_QUEUES,
+    ROUTES_COUNT_EVENTS,
+    ROUTES_COUNT_SKIPPED,
+    ROUTES_COUNT_REFILLS,
+    ROUTES_COUNT_CHANGES_DROPPED,
+    ROUTES_COUNT_WRITES_ACCEPTED,
+    ROUTES_COUNT_WRITES_REFUSED,
+    ROUTES_COUNT_WRITES_UNLEASED,
+    ROUTES_COUNT_WRITES_FAILED,
+    ROUTES_COUNT_NOTES_DROPPED,
+    ROUTES_COUNT_GATEWAYS_CLEANED,
+    ROUTES_COUNT_RENEWALS,
+    ROUTES_COUNT_PUBLICATIONS,
+    ROUTES_COUNT_LEASES,
+    ROUTES_COUNT_LEASES_LOST,
+    ROUTES_COUNT_FENCED,
+    ROUTES_COUNT_ORPHANS,
+    ROUTES_COUNT_DONE_DROPPED,
+    ROUTES_COUNTS
+};
+
+extern struct metric routes_metrics[ROUTES_COUNTS];
+
+static inline void routes_count(enum routes_count which, int64_t n)
+{
+    metric_add(&routes_metrics[which], (uint64_t)n);
+}
