@@ -371,6 +371,8 @@ err server_init(struct server *s, const struct server_start *start, struct errin
     if (e == E_OK)
         e = server_usage_open(&s->usage, s->now->config, ei);
     if (e == E_OK)
+        e = server_command_link_open(s, ei);
+    if (e == E_OK)
         e = server_routes_open(s, &s->routes_ready, ei);
     if (e == E_OK)
         e = server_command_open(s, ei);
@@ -402,6 +404,7 @@ void server_fini(struct server *s)
     mqtt_adapter_free(s->mqtt);
     server_feed_free(&s->feed);
     server_command_free(&s->command);
+    server_command_link_free(&s->command_link);
     server_routes_free(&s->routes);
     server_registry_free(&s->registry);
     kafka_free(s->kafka);

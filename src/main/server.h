@@ -13,6 +13,7 @@
 #include "loop/worker.h"
 #include "main/reload.h"
 #include "main/server_command.h"
+#include "main/server_command_link.h"
 #include "main/server_fanout.h"
 #include "main/server_feed.h"
 #include "main/server_registry.h"
@@ -32,6 +33,7 @@ struct server {
     struct http_adapter *http;
     struct server_feed feed;
     struct server_command command;
+    struct server_command_link command_link;
     struct server_fanout fanout; /* absent without a section `fanout` */
     struct server_registry registry;
     struct server_routes routes;

@@ -68,6 +68,7 @@ void server_command_use(struct server *s, struct generation *next, struct mail *
 {
     struct server_command *c = &s->command;
 
+    server_command_link_use(&s->command_link, next);
     c->next = next;
     c->done = done;
     if (c->plane)

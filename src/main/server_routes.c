@@ -109,7 +109,7 @@ static err make_routes(struct server_routes *r, const struct config *config, str
     char name[KAFKA_OPTIONS_INSTANCE_BYTES];
     struct routes_settings settings = {
         .workers = &r->server->workers,
-        .address = config->command.routing == CONFIG_ROUTING_LINK ? config->command.link_advertise : (struct str){0},
+        .address = server_command_link_address(&r->server->command_link),
         .roles = roles_of(config),
         .lease_ms = (uint32_t)config->command.lease_ms,
         .is_alone = !r->is_shared,
