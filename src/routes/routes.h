@@ -76,6 +76,10 @@ struct routes_settings {
     unsigned roles;
     uint32_t lease_ms;
     bool is_alone; /* the table is local: there is no lease, this instance always lives */
+    /* This instance has declared another one dead: what belongs to that name may be removed, unless it lives again
+     * (routes_find_living()). On worker 0's thread; NULL: nobody cares. */
+    void (*on_fenced)(void *context, struct str instance);
+    void *context; /* of on_fenced */
 };
 
 /* The ops of the table `routes` (table/table.h); their context is the struct routes. */
@@ -116,6 +120,9 @@ const struct routes_instance *routes_self(const struct routes_replica *replica);
 
 /* The living instance of that name and incarnation, or NULL. */
 const struct routes_instance *routes_find_instance(const struct routes_replica *replica, struct str name, uint64_t incarnation);
+
+/* The living instance of that name, whatever its incarnation, or NULL. */
+const struct routes_instance *routes_find_living(const struct routes_replica *replica, struct str name);
 
 /* The route of a device's or gateway's own commands, of an instance that lives. False: there is none. */
 bool routes_find(const struct routes_replica *replica, struct str tenant, struct str device, struct routes_route *out_route);

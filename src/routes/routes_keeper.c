@@ -195,12 +195,13 @@ static void on_fenced(struct routes_keeper *k, struct routes_keeper_request *req
 {
     struct routes_record asked;
 
-    (void)k;
     (void)reason;
     if (req->write.result != E_OK || routes_record_read(buf_str(&req->body), &asked) != E_OK)
         return;
     routes_count(ROUTES_COUNT_FENCED, 1);
     LOG_WARN(LOG_COMMAND, "routes.fenced", F_STR("instance", asked.instance), F_INT("incarnation", asked.incarnation));
+    if (settings_of(k)->on_fenced)
+        settings_of(k)->on_fenced(settings_of(k)->context, asked.instance);
 }
 
 static void watch(struct routes_keeper *k)

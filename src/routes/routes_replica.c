@@ -461,6 +461,13 @@ const struct routes_instance *routes_self(const struct routes_replica *r)
     return r->self && r->self->instance.incarnation == atomic_load(&r->routes->incarnation) ? &r->self->instance : NULL;
 }
 
+const struct routes_instance *routes_find_living(const struct routes_replica *r, struct str name)
+{
+    const struct routes_holder *h = find_living(r, name);
+
+    return h ? &h->instance : NULL;
+}
+
 const struct routes_instance *routes_find_instance(const struct routes_replica *r, struct str name, uint64_t incarnation)
 {
     const struct routes_holder *h = find_holder(r, name, incarnation);
