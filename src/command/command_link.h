@@ -18,10 +18,10 @@ struct tls;
 
 /* What the link must know of the rest; all borrowed but for the texts and the TLS, of which references are taken. */
 struct command_link_settings {
-    struct workers *workers; /* prepared, not started */
+    struct workers *workers;            /* prepared, not started */
     struct command_transport_user user; /* may be set later: command_link_set_user() */
-    struct str instance;  /* this one's name */
-    struct str listen;    /* a numeric address and port */
+    struct str instance;                /* this one's name */
+    struct str listen;                  /* a numeric address and port */
     struct str advertise; /* HOST:PORT by which others reach that; empty: `host` and the port that is listened at */
     struct str host;      /* this machine's name */
     struct tls *server;   /* requires and checks certificates of clients */

@@ -46,24 +46,33 @@ void fanout_answer_write_problem(struct fanout_job *job)
 
 uint16_t fanout_answer_status(enum fanout_verdict verdict)
 {
-    static const uint16_t statuses[] = {
-        [FANOUT_VERDICT_TAKEN] = 202, [FANOUT_VERDICT_FAILED] = 500, [FANOUT_VERDICT_ENDED] = 503, [FANOUT_VERDICT_FULL] = 429};
+    static const uint16_t statuses[] = {[FANOUT_VERDICT_TAKEN] = 202,
+                                        [FANOUT_VERDICT_FAILED] = 500,
+                                        [FANOUT_VERDICT_ENDED] = 503,
+                                        [FANOUT_VERDICT_REPEATED] = 409,
+                                        [FANOUT_VERDICT_FULL] = 429};
 
     return statuses[verdict];
 }
 
 const char *fanout_answer_text(enum fanout_verdict verdict)
 {
-    if (verdict == FANOUT_VERDICT_FULL)
-        return "the channel holds as many events as it may (max_queued)";
-    return verdict == FANOUT_VERDICT_ENDED ? "the server ends before the event is everywhere" : "a subscription failed";
+    static const char *const texts[] = {
+        [FANOUT_VERDICT_FAILED] = "a subscription failed",
+        [FANOUT_VERDICT_ENDED] = "the server ends before the event is everywhere",
+        [FANOUT_VERDICT_REPEATED] = "the same event is under way in this channel already (repeats)",
+        [FANOUT_VERDICT_FULL] = "the channel holds as many events as it may (max_queued)",
+    };
+
+    return texts[verdict];
 }
 
 void fanout_answer_verdict(struct http_exchange *x, const struct fanout_job *job)
 {
     struct http_response r = {.status = fanout_answer_status(job->verdict)};
 
-    if (job->verdict == FANOUT_VERDICT_ENDED || job->verdict == FANOUT_VERDICT_FULL) {
+    if (job->verdict == FANOUT_VERDICT_ENDED || job->verdict == FANOUT_VERDICT_REPEATED ||
+        job->verdict == FANOUT_VERDICT_FULL) {
         fanout_answer_refuse(x, r.status, fanout_answer_text(job->verdict));
         return;
     }
@@ -82,7 +91,7 @@ void fanout_answer_refuse(struct http_exchange *x, uint16_t status, const char *
                                  .status = status,
                                  .content_type = STR("application/json"),
                                  .headers = &retry_after,
-                                 .n_headers = status == 503 || status == 429,
+                                 .n_headers = status == 503 || status == 429 || status == 409,
                                  .body = {body, http_exchange_format_error(body, sizeof body, str_from(text))},
                              });
 }

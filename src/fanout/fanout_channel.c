@@ -16,6 +16,7 @@ enum {
 
 static const char *const orders[] = {"none", "key", "strict", NULL};
 static const char *const redelivers[] = {"all", "failed-only", NULL};
+static const char *const repeats[] = {"deliver", "count", "suppress", NULL};
 static const char *const nacks[] = {"all", "first", NULL};
 static const char *const replies[] = {"200", "any2xx", NULL};
 static const char *const encodings[] = {"spec", "raw", NULL};
@@ -69,6 +70,7 @@ static const struct fanout_field channel_fields[] = {
     {.names = {STR_INIT("order")}, .type = FANOUT_FIELD_CHOICE, .offset = IN_CHANNEL(order), .choices = orders},
     {.names = {STR_INIT("order_key")}, .type = FANOUT_FIELD_TEXT, .offset = IN_CHANNEL(order_key), .min = 1, .max = 64},
     {.names = {STR_INIT("redeliver")}, .type = FANOUT_FIELD_CHOICE, .offset = IN_CHANNEL(redeliver), .choices = redelivers},
+    {.names = {STR_INIT("repeats")}, .type = FANOUT_FIELD_CHOICE, .offset = IN_CHANNEL(repeats), .choices = repeats},
     {.names = {STR_INIT("remember")},
      .type = FANOUT_FIELD_DURATION,
      .offset = IN_CHANNEL(remember_ms),

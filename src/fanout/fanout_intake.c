@@ -113,6 +113,7 @@ static struct http_exchange *take_exchange(struct fanout_intake *intake)
 
 static const enum fanout_rejection rejections[] = {[FANOUT_VERDICT_FAILED] = FANOUT_REJECTED_FAILED,
                                                    [FANOUT_VERDICT_ENDED] = FANOUT_REJECTED_DRAIN,
+                                                   [FANOUT_VERDICT_REPEATED] = FANOUT_REJECTED_REPEATED,
                                                    [FANOUT_VERDICT_FULL] = FANOUT_REJECTED_FULL};
 
 static void count_answer(const struct fanout_intake *intake, const struct fanout_job *job)

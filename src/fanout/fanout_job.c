@@ -10,9 +10,11 @@
 /* POOLED_MAX jobs with their buffers stay for the next events. OVERHEAD_BYTES: of one that is kept after its answer, besides the data. */
 enum { POOLED_MAX = 128, OVERHEAD_BYTES = 2048, KEPT_PROBLEM_BYTES = 1024 };
 
+static void enter(struct fanout_job *job);
+
 static void on_travel(struct mail *m)
 {
-    fanout_queue_enter(CONTAINER_OF(m, struct fanout_job, travel));
+    enter(CONTAINER_OF(m, struct fanout_job, travel));
 }
 
 static void on_settle(struct mail *m)
@@ -145,6 +147,19 @@ static enum fanout_verdict judge(const struct fanout_job *job)
     return FANOUT_VERDICT_NONE;
 }
 
+/* For those that come after it. */
+static void note_verdict(const struct fanout_job *job)
+{
+    struct fanout_plane *home = job->home;
+
+    if (job->channel->repeats == FANOUT_REPEATS_DELIVER || job->only)
+        return;
+    if (job->verdict == FANOUT_VERDICT_TAKEN)
+        fanout_memory_note(&home->seen, job->channel, &job->event.ce, NULL, home->worker->loop.now_ms);
+    else
+        fanout_memory_drop(&home->seen, job->channel, &job->event.ce);
+}
+
 static void settle(struct fanout_job *job)
 {
     job->is_early = job->n_running + job->n_held > 0;
@@ -210,8 +225,10 @@ static void check(struct fanout_job *job)
 {
     if (!job->verdict) {
         job->verdict = judge(job);
-        if (job->verdict)
+        if (job->verdict) {
+            note_verdict(job);
             settle(job);
+        }
     }
     if (job->n_running + job->n_held == 0)
         finish(job);
@@ -262,7 +279,7 @@ static struct fanout_plane *home_of(const struct fanout_job *job)
     uint64_t hash;
 
     if (!fanout_queue_key(job, &ignored, &hash)) {
-        if (job->channel->redeliver == FANOUT_REDELIVER_ALL)
+        if (job->channel->redeliver == FANOUT_REDELIVER_ALL && job->channel->repeats == FANOUT_REPEATS_DELIVER)
             return job->origin;
         hash = siphash_pair(job->event.ce.source, job->event.ce.id);
     }
@@ -275,9 +292,44 @@ void fanout_job_start(struct fanout_job *job)
         return;
     job->home = home_of(job);
     if (job->home == job->origin)
-        fanout_queue_enter(job);
+        enter(job);
     else
         mailbox_post(&job->home->worker->loop.mailbox, &job->travel);
+}
+
+/* repeats: suppress. It ends before it has begun, and before it would wait in a queue for the one that it repeats. One that is the process's
+ * own (ack: async-memory) has its answer. */
+static void suppress(struct fanout_job *job, bool was_taken)
+{
+    fanout_metrics_add(was_taken ? FANOUT_REPEATS_ACKNOWLEDGED : FANOUT_REPEATS_REFUSED, 1);
+    if (!job->verdict) {
+        job->verdict = was_taken ? FANOUT_VERDICT_TAKEN : FANOUT_VERDICT_REPEATED;
+        settle(job);
+    }
+    finish(job);
+}
+
+/* At its home, where those that are the same meet. */
+static void enter(struct fanout_job *job)
+{
+    const struct fanout_channel *channel = job->channel;
+    struct fanout_memory *seen = &job->home->seen;
+    uint64_t now_ms = job->home->worker->loop.now_ms;
+    const struct fanout_memory_entry *entry;
+
+    if (channel->repeats != FANOUT_REPEATS_DELIVER) {
+        entry = fanout_memory_find(seen, channel, &job->event.ce, now_ms);
+        if (entry && channel->repeats == FANOUT_REPEATS_SUPPRESS) {
+            suppress(job, fanout_memory_has(entry, NULL));
+            return;
+        }
+        if (entry)
+            fanout_metrics_add(FANOUT_REPEATS_DELIVERED, 1);
+        fanout_memory_begin(seen, channel, &job->event.ce, now_ms);
+        if (job->verdict) /* as it is for the sender (ack: async-memory) */
+            note_verdict(job);
+    }
+    fanout_queue_enter(job);
 }
 
 static bool has_had(const struct fanout_job *job, const struct fanout_subscription *s)

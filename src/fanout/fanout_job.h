@@ -21,9 +21,10 @@ struct fanout_queue;
 enum fanout_verdict {
     FANOUT_VERDICT_NONE,
     FANOUT_VERDICT_TAKEN,
-    FANOUT_VERDICT_FAILED, /* `problem` says at which subscriptions */
-    FANOUT_VERDICT_ENDED,  /* the process ends before all is done */
-    FANOUT_VERDICT_FULL,   /* ack: async-memory, and there is no room: nothing was begun */
+    FANOUT_VERDICT_FAILED,   /* `problem` says at which subscriptions */
+    FANOUT_VERDICT_ENDED,    /* the process ends before all is done */
+    FANOUT_VERDICT_REPEATED, /* the same event is under way already (repeats: suppress): nothing was begun */
+    FANOUT_VERDICT_FULL,     /* ack: async-memory, and there is no room: nothing was begun */
 };
 
 struct fanout_job {

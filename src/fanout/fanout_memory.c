@@ -6,6 +6,7 @@
 
 /* OVERHEAD_BYTES: of an entry in allocator and map. */
 enum { FIRST_UIDS = 4, OVERHEAD_BYTES = 48 };
+static const uint64_t TAKEN = 0; /* among the uids: the event as a whole */
 
 struct fanout_memory_entry {
     struct list link;
@@ -116,7 +117,7 @@ const struct fanout_memory_entry *fanout_memory_find(const struct fanout_memory 
 
 static uint64_t uid_of(const struct fanout_subscription *subscription)
 {
-    return siphash(subscription->uid);
+    return subscription ? siphash(subscription->uid) : TAKEN;
 }
 
 bool fanout_memory_has(const struct fanout_memory_entry *entry, const struct fanout_subscription *subscription)
@@ -146,8 +147,9 @@ static bool grow(struct fanout_memory *memory, struct fanout_memory_entry *entry
     return true;
 }
 
-void fanout_memory_note(struct fanout_memory *memory, const struct fanout_channel *channel, const struct cloudevent *event,
-                        const struct fanout_subscription *subscription, uint64_t now_ms)
+/* The event's entry, made if need be, as the youngest one; NULL without memory. */
+static struct fanout_memory_entry *renew(struct fanout_memory *memory, const struct fanout_channel *channel,
+                                         const struct cloudevent *event, uint64_t expires_ms)
 {
     const struct key key = key_of(channel, event);
     uint64_t hash = hash_of(&key);
@@ -156,10 +158,38 @@ void fanout_memory_note(struct fanout_memory *memory, const struct fanout_channe
     if (!entry)
         entry = entry_new(memory, &key, hash);
     if (!entry)
-        return;
-    entry->expires_ms = now_ms + channel->remember_ms;
+        return NULL;
+    entry->expires_ms = expires_ms;
     list_remove(&entry->link);
     list_push(&memory->oldest, &entry->link);
+    return entry;
+}
+
+void fanout_memory_begin(struct fanout_memory *memory, const struct fanout_channel *channel, const struct cloudevent *event,
+                         uint64_t now_ms)
+{
+    uint32_t ms = channel->remember_ms > channel->timeout_ms ? channel->remember_ms : channel->timeout_ms;
+
+    if (renew(memory, channel, event, now_ms + ms))
+        tidy(memory, now_ms);
+}
+
+void fanout_memory_drop(struct fanout_memory *memory, const struct fanout_channel *channel, const struct cloudevent *event)
+{
+    const struct key key = key_of(channel, event);
+    struct fanout_memory_entry *entry = map_find(&memory->entries, hash_of(&key), &key, is_of);
+
+    if (entry)
+        forget(memory, entry);
+}
+
+void fanout_memory_note(struct fanout_memory *memory, const struct fanout_channel *channel, const struct cloudevent *event,
+                        const struct fanout_subscription *subscription, uint64_t now_ms)
+{
+    struct fanout_memory_entry *entry = renew(memory, channel, event, now_ms + channel->remember_ms);
+
+    if (!entry)
+        return;
     if (!fanout_memory_has(entry, subscription) && grow(memory, entry))
         entry->uids[entry->n_uids++] = uid_of(subscription);
     tidy(memory, now_ms);

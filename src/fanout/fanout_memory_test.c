@@ -76,6 +76,35 @@ static void it_is_forgotten_after_its_time(void **state)
     assert_true(has(&other, "s", "2", 0, 8999));
 }
 
+static void an_event_that_came_is_known_until_it_fails(void **state)
+{
+    struct cloudevent event = event_of("s", "1");
+
+    (void)state;
+    fanout_memory_begin(&memory, &channel, &event, 100);
+    assert_non_null(fanout_memory_find(&memory, &channel, &event, 1099));
+    assert_false(fanout_memory_has(fanout_memory_find(&memory, &channel, &event, 100), NULL));
+    assert_null(fanout_memory_find(&memory, &other, &event, 100));
+    fanout_memory_note(&memory, &channel, &event, NULL, 200);
+    assert_true(fanout_memory_has(fanout_memory_find(&memory, &channel, &event, 1199), NULL));
+    assert_null(fanout_memory_find(&memory, &channel, &event, 1200));
+    fanout_memory_drop(&memory, &channel, &event);
+    fanout_memory_drop(&memory, &channel, &event); /* again: nothing happens */
+    assert_null(fanout_memory_find(&memory, &channel, &event, 200));
+    assert_int_equal(memory.used_bytes, 0);
+}
+
+static void an_event_is_known_as_long_as_it_may_be_under_way(void **state)
+{
+    const struct fanout_channel slow = {.key = STR_INIT("ns/s"), .remember_ms = 1000, .timeout_ms = 3000};
+    struct cloudevent event = event_of("s", "1");
+
+    (void)state;
+    fanout_memory_begin(&memory, &slow, &event, 100);
+    assert_non_null(fanout_memory_find(&memory, &slow, &event, 3099));
+    assert_null(fanout_memory_find(&memory, &slow, &event, 3100));
+}
+
 static void the_oldest_is_forgotten_when_there_is_no_room(void **state)
 {
     char id[300];
@@ -122,10 +151,9 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     static const struct CMUnitTest tests[] = {
-        TEST(who_had_an_event_is_remembered_and_nobody_else),
-        TEST(it_is_forgotten_after_its_time),
-        TEST(the_oldest_is_forgotten_when_there_is_no_room),
-        TEST(many_subscriptions_of_one_event_are_remembered),
+        TEST(who_had_an_event_is_remembered_and_nobody_else), TEST(it_is_forgotten_after_its_time),
+        TEST(an_event_that_came_is_known_until_it_fails),     TEST(an_event_is_known_as_long_as_it_may_be_under_way),
+        TEST(the_oldest_is_forgotten_when_there_is_no_room),  TEST(many_subscriptions_of_one_event_are_remembered),
     };
 #undef TEST
 

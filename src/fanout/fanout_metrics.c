@@ -27,9 +27,20 @@ static struct metric counters[FANOUT_COUNTERS] = {
                               .help = "Events of channels with an order that had to wait for the one before.",
                               .kind = METRIC_COUNTER},
     [FANOUT_EVENTS_FORGOTTEN] = {.name = EVENTS "forgotten_total",
-                                 .help = "Events of channels with redeliver: failed-only whose subscriptions were forgotten "
+                                 .help = "Events of channels with redeliver: failed-only, or with repeats, that were forgotten "
                                          "before their time, for want of room.",
                                  .kind = METRIC_COUNTER},
+    [FANOUT_REPEATS_DELIVERED] = {.name = EVENTS "repeated_total",
+                                  .labels = "fate=\"delivered\"",
+                                  .help =
+                                      "Events of channels with repeats: count or suppress that had come before and not failed: "
+                                      "delivered again; acknowledged, since they were taken before; refused, since they were "
+                                      "under way.",
+                                  .kind = METRIC_COUNTER},
+    [FANOUT_REPEATS_ACKNOWLEDGED] = {.name = EVENTS "repeated_total",
+                                     .labels = "fate=\"acknowledged\"",
+                                     .kind = METRIC_COUNTER},
+    [FANOUT_REPEATS_REFUSED] = {.name = EVENTS "repeated_total", .labels = "fate=\"refused\"", .kind = METRIC_COUNTER},
     [FANOUT_DELIVERIES_BEGUN] = {.name = DELIVERIES "begun_total",
                                  .help = "Events begun to be delivered, by subscription.",
                                  .kind = METRIC_COUNTER},
@@ -67,6 +78,7 @@ static const char *const rejection_names[FANOUT_REJECTIONS] = {
     [FANOUT_REJECTED_BROKEN_CHANNEL] = "broken_channel",
     [FANOUT_REJECTED_DENIED] = "denied",
     [FANOUT_REJECTED_HOPS] = "hops",
+    [FANOUT_REJECTED_REPEATED] = "repeated",
     [FANOUT_REJECTED_TOO_LARGE] = "too_large",
     [FANOUT_REJECTED_FULL] = "full",
     [FANOUT_REJECTED_DRAIN] = "drain",
@@ -84,6 +96,7 @@ static struct metric rejections[FANOUT_REJECTIONS] = {
     [FANOUT_REJECTED_BROKEN_CHANNEL] = REJECTED("broken_channel", NULL),
     [FANOUT_REJECTED_DENIED] = REJECTED("denied", NULL),
     [FANOUT_REJECTED_HOPS] = REJECTED("hops", NULL),
+    [FANOUT_REJECTED_REPEATED] = REJECTED("repeated", NULL),
     [FANOUT_REJECTED_TOO_LARGE] = REJECTED("too_large", NULL),
     [FANOUT_REJECTED_FULL] = REJECTED("full", NULL),
     [FANOUT_REJECTED_DRAIN] = REJECTED("drain", NULL),

@@ -12,6 +12,7 @@ enum fanout_rejection {
     FANOUT_REJECTED_BROKEN_CHANNEL, /* left out, since its configuration is wrong */
     FANOUT_REJECTED_DENIED,         /* a channel of its own (fanout_stateless.h) that may not be */
     FANOUT_REJECTED_HOPS,
+    FANOUT_REJECTED_REPEATED, /* under way already (repeats: suppress) */
     FANOUT_REJECTED_TOO_LARGE,
     FANOUT_REJECTED_FULL, /* no memory left for what the channel may hold */
     FANOUT_REJECTED_DRAIN,
@@ -56,7 +57,10 @@ enum fanout_counter {
     FANOUT_EVENTS_OWNED,     /* gauge: answered, and not at all subscriptions yet */
     FANOUT_EVENTS_LOST,      /* ack: async-memory: answered, and not at all subscriptions ever */
     FANOUT_EVENTS_QUEUED,    /* order: had to wait for the one before */
-    FANOUT_EVENTS_FORGOTTEN, /* redeliver: failed-only: before their time, for want of room */
+    FANOUT_EVENTS_FORGOTTEN, /* redeliver: failed-only, repeats: before their time, for want of room */
+    FANOUT_REPEATS_DELIVERED,
+    FANOUT_REPEATS_ACKNOWLEDGED, /* taken before, so not delivered again */
+    FANOUT_REPEATS_REFUSED,      /* under way already */
     FANOUT_DELIVERIES_BEGUN,
     FANOUT_DELIVERIES_RUNNING, /* gauge */
     FANOUT_DELIVERIES_FILTERED,

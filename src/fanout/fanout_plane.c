@@ -231,6 +231,7 @@ void fanout_plane_init(struct fanout_plane *plane, struct fanout *f, struct work
     list_init(&plane->jobs);
     list_init(&plane->queue_list);
     fanout_memory_init(&plane->memory);
+    fanout_memory_init(&plane->seen);
     list_init(&plane->idle_jobs);
     list_init(&plane->idle_intakes);
     plane->routes[0] = (struct http_route){HTTP_METHOD_POST, "/*", fanout_intake_post, plane, MIN_BODY_BYTES};
@@ -264,6 +265,7 @@ void fanout_plane_fini(struct fanout_plane *plane)
     fanout_endpoint_sweep(&plane->endpoints, forever);
     map_free(&plane->queues, MEM_FANOUT);
     fanout_memory_fini(&plane->memory);
+    fanout_memory_fini(&plane->seen);
     map_free(&plane->lanes, MEM_FANOUT);
     map_free(&plane->endpoints, MEM_FANOUT);
     arena_free(&plane->scratch, MEM_FANOUT);

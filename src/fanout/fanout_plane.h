@@ -28,7 +28,7 @@ struct fanout_plane {
     struct map lanes, endpoints;
     struct map queues; /* of events in sequence, whose home is here; and the same as a list */
     struct list queue_list;
-    struct fanout_memory memory;
+    struct fanout_memory memory, seen;            /* who has had an event; which ones came at all */
     struct list jobs;                             /* that run on this worker */
     struct list idle_jobs, idle_intakes;          /* to use again, with their buffers */
     unsigned n_jobs, n_idle_jobs, n_idle_intakes; /* n_jobs: that began here and are not finished */

@@ -31,6 +31,13 @@ enum fanout_redeliver {
     FANOUT_REDELIVER_FAILED_ONLY, /* subscriptions that had (source, id) within `remember_ms` are not asked again */
 };
 
+/* An event whose source and id came to the channel within `remember_ms`, and did not fail then. */
+enum fanout_repeats {
+    FANOUT_REPEATS_DELIVER,
+    FANOUT_REPEATS_COUNT,    /* and count it */
+    FANOUT_REPEATS_SUPPRESS, /* not again: answered as what it is, taken or under way */
+};
+
 enum fanout_nack { FANOUT_NACK_ALL, FANOUT_NACK_FIRST }; /* answer a failure when all are done, or at the first */
 
 enum fanout_exhausted {
@@ -92,7 +99,8 @@ struct fanout_channel {
     enum fanout_order order;
     struct str order_key; /* of FANOUT_ORDER_KEY: the attribute */
     enum fanout_redeliver redeliver;
-    uint32_t remember_ms; /* of FANOUT_REDELIVER_FAILED_ONLY */
+    enum fanout_repeats repeats;
+    uint32_t remember_ms; /* of FANOUT_REDELIVER_FAILED_ONLY, and of repeats */
     enum fanout_nack nack;
     bool is_reply_any_2xx; /* else only of a 200 */
     bool is_header_raw;    /* ce- headers are sent without percent-encoding, as Knative's planes do */

@@ -10,7 +10,7 @@
 
 #define MQTTS "listeners: [{mqtt: \"a:1\"}, {mqtts: \"a:2\", tls: {cert: server.pem, key: server.key%s}}]"
 
-#define LINK  "command: {routing: link, link: {listen: \"a:3\", tls: {cert: "
+#define LINK "command: {routing: link, link: {listen: \"a:3\", tls: {cert: "
 
 static struct identity root, server;
 static char file[300]; /* of the configuration: paths are relative to its folder */

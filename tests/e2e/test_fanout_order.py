@@ -1,11 +1,12 @@
 """What a channel says of order, of events that are sent again, and of acknowledgement before delivery."""
+import json
 import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from lib.sidecar import event
+from lib.sidecar import document, event
 from lib.subscriber import Answer, Gate, Subscriber
 from lib.wait import until
 
@@ -143,6 +144,100 @@ def test_what_was_had_is_forgotten_after_its_time(fan, subscriber):
     headers = event()
     assert sidecar.send(headers).status == 202
     until(lambda: sidecar.send(headers).status == 202 and len(good.requests) == 2, "the event to be forgotten")
+
+
+# --- repeats ---
+
+SUPPRESS = {"repeats": "suppress"}
+
+
+def repeats(sidecar):
+    metrics = sidecar.metrics()
+    return {fate: metrics.sum("millrace_fanout_events_repeated_total", fate=fate) for fate in ("delivered", "acknowledged", "refused")}
+
+
+def test_a_repeat_of_what_was_taken_is_acknowledged_and_not_delivered(fan, subscriber):
+    s = subscriber()
+    sidecar = fan(s.url, **SUPPRESS)
+    same = event()
+    assert [sidecar.send(headers).status for headers in (same, same, event(), same, same | {"ce-source": "/other"})] == [202] * 5
+    assert s.ids() == [same["ce-id"], s.ids()[1], same["ce-id"]]
+    assert [request.header("ce-source") for request in s.requests] == ["/tests", "/tests", "/other"]
+    assert repeats(sidecar) == {"delivered": 0, "acknowledged": 2, "refused": 0}
+
+
+@pytest.mark.tsan
+def test_a_repeat_of_what_is_under_way_is_refused_until_that_is_known(fan, subscriber):
+    gate = Gate()
+    s = subscriber(gate.hold(Answer(200)))
+    sidecar = fan(s.url, **SUPPRESS)
+    same = event()
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(sidecar.send, same)
+        s.wait(1)
+        second = sidecar.send(same)
+        gate.open()
+        assert first.result().status == 202
+    assert (second.status, second.headers["Retry-After"]) == (409, "2")
+    assert sidecar.send(same).status == 202
+    assert len(s.requests) == 1
+    assert repeats(sidecar) == {"delivered": 0, "acknowledged": 1, "refused": 1}
+    assert sidecar.metrics().sum("millrace_fanout_events_rejected_total", reason="repeated") == 1
+
+
+def test_what_failed_is_delivered_when_it_comes_again(fan, subscriber):
+    s = subscriber([Answer(500), Answer(200)])
+    sidecar = fan({"subscriber": s.url, "delivery": ONCE}, **SUPPRESS)
+    same = event()
+    assert [sidecar.send(same).status for _ in range(3)] == [500, 202, 202]
+    assert len(s.requests) == 2
+
+
+def test_repeats_can_be_counted_and_delivered(fan, subscriber):
+    s = subscriber()
+    sidecar = fan(s.url, repeats="count")
+    same = event()
+    assert [sidecar.send(same).status for _ in range(3)] == [202] * 3
+    assert len(s.requests) == 3
+    assert repeats(sidecar) == {"delivered": 2, "acknowledged": 0, "refused": 0}
+
+
+@pytest.mark.parametrize("order", ["none", "strict"])
+def test_a_circle_that_does_not_count_its_hops_ends_where_it_closes(fan, subscriber, order):
+    inner = []
+
+    def send_back(request, number):
+        headers = {name: value for name, value in request.headers if name.lower().startswith("ce-") and "hops" not in name.lower()}
+        inner.append(sidecar.send(headers | {"Content-Type": "application/json"}).status)
+        return Answer(200)
+
+    s = subscriber(send_back)
+    sidecar = fan(s.url, order=order, **SUPPRESS)
+    assert sidecar.send().status == 202
+    assert (inner, len(s.requests)) == ([409], 1)
+
+
+def test_a_repeat_that_was_answered_before_it_began_is_dropped(fan, subscriber):
+    s = subscriber()
+    sidecar = fan(s.url, ack="async-memory", **SUPPRESS)
+    same = event()
+    assert [sidecar.send(same).status for _ in range(2)] == [202, 202]
+    until(lambda: repeats(sidecar)["acknowledged"] == 1, "the repeat")
+    until(lambda: sidecar.metrics().sum("millrace_fanout_events_unfinished") == 0, "the end of both")
+    assert len(s.requests) == 1
+
+
+def test_twins_in_one_batch_are_one_event(fan, subscriber):
+    gate = Gate()
+    s = subscriber(gate.hold(Answer(200)))
+    sidecar = fan(s.url, **SUPPRESS)
+    same, other = document(), document()
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(sidecar.send, {"Content-Type": "application/cloudevents-batch+json"}, json.dumps([same, other, same]).encode())
+        s.wait(2)
+        gate.open()
+        assert [item["status"] for item in json.loads(answer.result().body)] == [202, 202, 409]
+    assert sorted(s.ids()) == sorted([same["id"], other["id"]])
 
 
 # --- acknowledgement before delivery ---
