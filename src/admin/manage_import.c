@@ -19,7 +19,7 @@ enum {
     AT_ONCE_BYTES = 4 << 20,
     LINES_A_TURN = 256,  /* that change nothing are looked at without a pause */
     HASHES_AT_ONCE = 32, /* devices that log in wait behind them */
-    MAX_TOLD = 1000,     /* lines that failed, or were left alone, that are told one by one */
+    MAX_TOLD = 5000,     /* lines that failed, or were left alone, that are told one by one */
     MAX_LINE_BYTES = 2 * DOCUMENT_MAX_BYTES,
 };
 

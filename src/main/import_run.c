@@ -13,8 +13,8 @@
 #include "registry/tenant_document.h"
 
 enum {
-    PAGE_BYTES = 1 << 20, /* what is sent at a time */
-    PAGE_LINES = 1000,
+    PAGE_BYTES = 3 << 20, /* what is sent at a time; the interface takes 4 MiB and tells of as many lines */
+    PAGE_LINES = 5000,
     PATH_BYTES = 512,
 };
 
@@ -31,7 +31,7 @@ struct run {
     struct counts tenants, devices;
     struct buf page;
     const struct import_device *on_page[PAGE_LINES];
-    size_t n_on_page;
+    size_t n_on_page, n_sent;
     bool is_acl; /* there was such a file */
 };
 
@@ -330,6 +330,9 @@ static enum step send_page(struct run *r, const struct import_tenant *ten)
     c->failed += (size_t)document_get_integer(answer, "failed", 0);
     print_answer(r, answer);
     json_decref(answer);
+    r->n_sent += r->n_on_page;
+    if (r->list.n_devices > PAGE_LINES)
+        fprintf(stderr, "%zu of %zu devices\n", r->n_sent, r->list.n_devices);
     buf_consume(&r->page, buf_size(&r->page));
     r->n_on_page = 0;
     return GO_ON;

@@ -197,6 +197,25 @@ def test_exports_of_mongodb_come_over_page_by_page(server, ask, run, tmp_path):
     assert run("hono", *exported, status=1).sums["devices"] == (2500, 0, 0, 2499, 0, 1)
 
 
+def test_an_import_that_was_cut_short_is_given_again(serve, tmp_path):
+    count = 15000
+    config = {"kafka": {"embedded": True}, "listeners": [{"mqtt": "127.0.0.1:0"}], "admin": {"listen": "127.0.0.1:0"},
+              "data_dir": str(tmp_path / "data"), "tenants": {"t1": {}}}
+    exported, = write(tmp_path, devices="".join(json.dumps({"id": f"d{i}", "device": {}}) + "\n" for i in range(count)))
+    first = serve(config)
+    command = [MILLRACE, "import", "hono", exported, "--tenant", "t1", "--api", f"http://{first.admin}"]
+    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    assert running.stderr.readline() == f"5000 of {count} devices\n"
+    first.kill()
+    _, told = running.communicate(timeout=HANG_S)
+    assert running.returncode == 2 and "begun again, it goes on" in told
+    second = serve(config)
+    done = run_command("import", "hono", exported, "--tenant", "t1", "--api", f"http://{second.admin}")
+    (read, created, _, unchanged, _, failed), = [tuple(map(int, numbers)) for _, *numbers in SUMS.findall(done.stdout)]
+    assert done.returncode == 0 and (read, failed) == (count, 0) and unchanged >= 5000 and created + unchanged == count
+    assert requests.get(f"http://{second.admin}/v1/devices/t1", timeout=HANG_S).json()["total"] == count
+
+
 def test_an_export_of_the_command_line_comes_back(ask, run, server, files, tmp_path):
     run("hono", *files)
     line = run_command("device", "export", "DEFAULT_TENANT", "--secrets", "--api", f"http://{server.admin}").stdout
