@@ -33,7 +33,16 @@ struct config_jwks {
     uint64_t refresh_ms, retry_ms, max_age_ms, timeout_ms;
 };
 
+enum config_revocation_failure { CONFIG_REVOCATION_REFUSE, CONFIG_REVOCATION_ACCEPT };
+
+/* How certificates of devices are checked for being revoked. */
+struct config_revocation {
+    struct str crl_dir; /* empty: there is none */
+    int old_crl;        /* enum config_revocation_failure */
+};
+
 struct config_authentication {
     struct config_webhook webhook;
     struct config_jwks jwks;
+    struct config_revocation revocation;
 };

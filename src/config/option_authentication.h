@@ -10,6 +10,12 @@ static const char *const webhook_order_choices[] = {
     NULL,
 };
 
+static const char *const revocation_failure_choices[] = {
+    [CONFIG_REVOCATION_REFUSE] = "refuse",
+    [CONFIG_REVOCATION_ACCEPT] = "accept",
+    NULL,
+};
+
 #define AUTHENTICATION_OPTIONS(in_config, range)                                                                               \
     {.path = "authentication",                                                                                                 \
      .type = OPTION_SECTION,                                                                                                   \
@@ -156,7 +162,29 @@ static const char *const webhook_order_choices[] = {
          range(100, 30LL * 24 * 3600 * 1000),                                                                                  \
          in_config(authentication.jwks.max_age_ms),                                                                            \
          .help = "How long keys count that could not be fetched again."},                                                      \
+        {.path = "authentication.jwks.timeout",                                                                                \
+         .type = OPTION_DURATION,                                                                                              \
+         .flags = OPTION_RELOADABLE,                                                                                           \
+         .initial = "5s",                                                                                                      \
+         range(10, 60 * 1000),                                                                                                 \
+         in_config(authentication.jwks.timeout_ms),                                                                            \
+         .help = "How long fetching them may take."},                                                                          \
+        {.path = "authentication.revocation",                                                                                  \
+         .type = OPTION_SECTION,                                                                                               \
+         .flags = OPTION_RELOADABLE,                                                                                           \
+         .help = "How certificates that CAs of tenants have issued are checked for being revoked. Those of a listener's own "  \
+                 "client_ca have tls.crl."},                                                                                   \
+        {.path = "authentication.revocation.crl_dir",                                                                          \
+         .type = OPTION_TEXT,                                                                                                  \
+         .flags = OPTION_RELOADABLE,                                                                                           \
+         range(0, 4000),                                                                                                       \
+         in_config(authentication.revocation.crl_dir),                                                                         \
+         .help =                                                                                                               \
+             "A folder with revocation lists of these CAs, in files that end with .crl or .pem, PEM or DER; it is watched. A " \
+             "CA that has a list there is checked by it. A relative path counts from the folder of this file."},               \
     {                                                                                                                          \
-        .path = "authentication.jwks.timeout", .type = OPTION_DURATION, .flags = OPTION_RELOADABLE, .initial = "5s",           \
-        range(10, 60 * 1000), in_config(authentication.jwks.timeout_ms), .help = "How long fetching them may take."            \
+        .path = "authentication.revocation.old_crl", .type = OPTION_CHOICE, .flags = OPTION_RELOADABLE, .initial = "refuse",   \
+        .choices = revocation_failure_choices, in_config(authentication.revocation.old_crl),                                   \
+        .help = "What becomes of certificates whose CA has a list, when a newer one was due: refuse or accept those that are " \
+                "not on it."                                                                                                   \
     }

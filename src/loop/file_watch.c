@@ -26,7 +26,7 @@ struct file_watch_stamp file_watch_stamp(const char *path)
 {
     struct stat st;
 
-    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode))
+    if (stat(path, &st) != 0 || (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)))
         return (struct file_watch_stamp){0};
     return (struct file_watch_stamp){st.st_dev, st.st_ino, st.st_size, ns_of(st.st_mtim), ns_of(st.st_ctim)};
 }

@@ -40,7 +40,7 @@ struct file_watch {
     int link_wd, file_wd; /* the two folders; -1: not watched */
 };
 
-/* The stamp of the file at `path`; of nothing if there is none, or something that is read but once, as a pipe. */
+/* The stamp of the file or folder at `path`; of nothing if there is none, or something that is read but once, as a pipe. */
 struct file_watch_stamp file_watch_stamp(const char *path);
 
 /* Begins to watch `path`, which is borrowed. `before` is the stamp taken before the file was read: a change since then is told as

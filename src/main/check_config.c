@@ -8,9 +8,11 @@
 #include "main/fanout_check.h"
 #include "main/kafka_acls.h"
 #include "main/kafka_options.h"
+#include "main/revocation_options.h"
 #include "main/rule_options.h"
 #include "main/tls_options.h"
 #include "main/to_mqtt_options.h"
+#include "registry/revocation_list.h"
 
 static void print_loop(void *context, const char *text)
 {
@@ -31,11 +33,15 @@ static void warn_of_loops(const struct config *config, const char *file, const s
 
 static err check_tls(const struct config *config, const char *file, struct config_errors *errors)
 {
+    struct revocation_lists *lists = NULL;
     struct generation_tls tls;
     err e = tls_options_make(config, file, NULL, NULL, &tls, errors);
 
-    if (e == E_OK)
+    if (e == E_OK) {
         generation_free_tls(&tls);
+        e = revocation_options_load(config, file, &lists, errors);
+        revocation_list_unref(lists);
+    }
     return e;
 }
 

@@ -7,12 +7,14 @@
 #include "base/log.h"
 #include "config/config_diff.h"
 #include "core/rule_table.h"
+#include "main/revocation_options.h"
 #include "main/rule_limits.h"
 #include "main/rule_options.h"
 #include "main/server.h"
 #include "main/tls_options.h"
 #include "main/to_mqtt_options.h"
 #include "obs/metrics.h"
+#include "registry/revocation_list.h"
 
 enum result { APPLIED, UNCHANGED, REFUSED, FAILED, RESULTS };
 
@@ -76,6 +78,7 @@ err reload_load(const struct cli *cli, uint64_t number, const struct generation 
 {
     struct rule_table *rules = NULL;
     struct to_mqtt_rules *to_mqtt = NULL;
+    struct revocation_lists *lists = NULL;
     struct config *config = NULL;
     struct generation *made;
     err e = cli_load_config(cli, &config, errors);
@@ -92,6 +95,10 @@ err reload_load(const struct cli *cli, uint64_t number, const struct generation 
     made = generation_new(number, config, rules);
     made->to_mqtt = to_mqtt;
     e = tls_options_make(config, cli_source_name(cli), before ? before->tls.tickets : NULL, made->registry, &made->tls, errors);
+    if (e == E_OK)
+        e = revocation_options_load(config, cli_source_name(cli), &lists, errors);
+    if (e == E_OK)
+        registry_use_revocation_lists(made->registry, lists);
     if (e == E_OK)
         *out_generation = made;
     else
@@ -288,7 +295,9 @@ static void consider(struct reload *r, struct generation *found)
     bool is_changed;
 
     config_diff_make(r->s->now->config, found->config, &diff);
-    is_changed = diff.n_changes > 0 || !tls_options_is_same(&r->s->now->tls, &found->tls);
+    is_changed =
+        diff.n_changes > 0 || !tls_options_is_same(&r->s->now->tls, &found->tls) ||
+        !revocation_list_is_same(registry_revocation_lists(r->s->now->registry), registry_revocation_lists(found->registry));
     if (!is_reloadable(r, found, &diff)) {
         generation_unref(found);
         note(r, REFUSED);
@@ -308,7 +317,7 @@ static void consider(struct reload *r, struct generation *found)
         return;
     }
     LOG_INFO(LOG_CONFIG, "reload", F_INT("generation", found->number), F_INT("changes", diff.n_changes),
-             F_TEXT("first", diff.n_changes ? diff.first.path : "certificates, keys or lists of TLS"),
+             F_TEXT("first", diff.n_changes ? diff.first.path : "certificates, keys or revocation lists"),
              F_INT("line", diff.first.line));
     server_feed_warn_of_loops(found);
     server_registry_prepare(&r->s->registry, found);

@@ -33,8 +33,7 @@ struct maker {
 
 /* --- paths --- */
 
-/* Relative to the folder of the configuration's file. */
-static const char *path_beside(struct arena *a, const char *file, struct str path)
+const char *tls_options_path(struct arena *a, const char *file, struct str path)
 {
     const char *slash = file ? strrchr(file, '/') : NULL;
     int folder = slash && path.n && path.p[0] != '/' ? (int)(slash - file) + 1 : 0;
@@ -49,7 +48,7 @@ static const char **paths_of(struct arena *a, const char *file, const struct con
     const char **paths = arena_alloc(a, MEM_CONFIG, (strings->count + 1) * sizeof *paths);
 
     for (size_t i = 0; i < strings->count; i++)
-        paths[i] = path_beside(a, file, strings->items[i]);
+        paths[i] = tls_options_path(a, file, strings->items[i]);
     return paths;
 }
 
@@ -60,7 +59,7 @@ static const char **key_paths_of(struct arena *a, const char *file, const struct
     const char **paths = arena_alloc(a, MEM_CONFIG, (certs->count + 1) * sizeof *paths);
 
     for (size_t i = 0; i < keys->count && i < certs->count; i++)
-        paths[i] = path_beside(a, file, keys->items[i]);
+        paths[i] = tls_options_path(a, file, keys->items[i]);
     return paths;
 }
 
@@ -68,7 +67,7 @@ static const char **key_paths_of(struct arena *a, const char *file, const struct
 
 static err load_tickets(struct maker *m, struct str path, struct tls_tickets **out_tickets, struct errinfo *ei)
 {
-    const char *full = path_beside(&m->arena, m->file, path);
+    const char *full = tls_options_path(&m->arena, m->file, path);
     struct str text;
     char name[PATH_MAX + 8];
     struct errinfo why = {0};
@@ -306,7 +305,7 @@ static void list(const struct config_strings *strings, const char *file, void (*
     struct arena a = {0};
 
     for (size_t i = 0; i < strings->count; i++)
-        each(context, path_beside(&a, file, strings->items[i]));
+        each(context, tls_options_path(&a, file, strings->items[i]));
     arena_free(&a, MEM_CONFIG);
 }
 

@@ -25,5 +25,9 @@ bool tls_options_is_same(const struct generation_tls *a, const struct generation
 void tls_options_list_files(const struct config *config, const char *file, void (*each)(void *context, const char *path),
                             void *context);
 
+/* A path of the configuration as it is from here: relative ones count from the folder of its file. In the arena. */
+struct arena;
+const char *tls_options_path(struct arena *a, const char *file, struct str path);
+
 /* Seconds since 1970 when the first of our certificates is over; 0: there is none. */
 int64_t tls_options_not_after(const struct generation_tls *set);

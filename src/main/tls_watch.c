@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "loop/file_watch.h"
+#include "main/revocation_options.h"
 #include "main/tls_options.h"
 
 struct tls_watch_file {
@@ -49,13 +50,17 @@ struct lists {
     struct tls_watch *tw;
     struct tls_watch_file *before;
     size_t n_before;
+    size_t room;
 };
 
 static void add_file(void *context, const char *path)
 {
     struct lists *lists = context;
-    struct tls_watch_file *f = &lists->tw->files[lists->tw->n_files++];
+    struct tls_watch_file *f;
 
+    if (lists->tw->n_files == lists->room)
+        return; /* one more in a folder since they were counted: that has changed then, too */
+    f = &lists->tw->files[lists->tw->n_files++];
     f->path = mem_copy_text(MEM_CONFIG, path, strlen(path));
     for (size_t i = 0; i < lists->n_before; i++)
         if (strcmp(lists->before[i].path, path) == 0) {
@@ -78,9 +83,12 @@ void tls_watch_use(struct tls_watch *tw, const struct config *config, const char
     size_t n = 0;
 
     tls_options_list_files(config, file, count_file, &n);
+    revocation_options_list_files(config, file, count_file, &n);
+    lists.room = n;
     tw->files = n ? mem_alloc_zero(MEM_CONFIG, n * sizeof *tw->files) : NULL;
     tw->n_files = 0;
     tls_options_list_files(config, file, add_file, &lists);
+    revocation_options_list_files(config, file, add_file, &lists);
     free_files(lists.before, lists.n_before);
     if (tw->n_files)
         wheel_start(&tw->loop->wheel, &tw->look, TLS_WATCH_LOOK_MS);

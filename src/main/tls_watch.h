@@ -1,4 +1,4 @@
-/* tls_watch: notices that a file which TLS is made of has changed. Certificates are renewed by many tools in as many ways, and a
+/* tls_watch: notices that a file which TLS is made of, or a revocation list, has changed. Certificates are renewed by many tools in as many ways, and a
  * listener has several files: so their stamps are looked at every other second, and a change is told once nothing has changed for
  * one look. Lives on the loop of the main thread; looks at the disk, so it may block; reads no file. */
 #pragma once

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "loop/loop.h"
 #include "loop/tls_peer.h"
+#include "obs/metrics.h"
 #include "registry/credentials_document.h"
 #include "registry/provision.h"
 #include "registry/registry_key.h"
@@ -10,12 +11,45 @@
 #include "registry/registry_state.h"
 #include "registry/registry_view.h"
 #include "registry/registry_wait.h"
+#include "registry/revocation_list.h"
 #include "registry/schema.h"
 #include "registry/tenant_document.h"
 #include "registry/trust.h"
+#include "registry/trust_cache.h"
 #include "registry/uuid.h"
 
 enum { MS_PER_S = 1000 };
+
+/* What was found about a certificate: enum trust_result, or that it was known. */
+enum count { REMEMBERED = TRUST_FOREIGN_LIST + 1, COUNTS };
+
+#define VERDICT(outcome)                                                                                                       \
+    {                                                                                                                          \
+        .name = "millrace_registry_certificates_total", .labels = "outcome=\"" outcome "\"", .kind = METRIC_COUNTER            \
+    }
+
+static struct metric counts[COUNTS] = {
+    [TRUST_GOOD] = {.name = "millrace_registry_certificates_total",
+                    .labels = "outcome=\"good\"",
+                    .help = "Certificates of devices: good; unknown: no CA of the tenant has issued them; revoked; old_list, "
+                            "foreign_list: the CA's list is over, or not signed by it; remembered: they were judged before",
+                    .kind = METRIC_COUNTER},
+    [TRUST_STRANGER] = VERDICT("unknown"),
+    [TRUST_REVOKED] = VERDICT("revoked"),
+    [TRUST_OLD_LIST] = VERDICT("old_list"),
+    [TRUST_FOREIGN_LIST] = VERDICT("foreign_list"),
+    [REMEMBERED] = VERDICT("remembered"),
+};
+
+void certificate_login_register_metrics(void)
+{
+    metrics_register(counts, COUNTS);
+}
+
+static void count(enum count which)
+{
+    metric_add(&counts[which], 1);
+}
 
 /* One log-in under way. */
 struct attempt {
@@ -174,18 +208,73 @@ static enum registry_result register_it(struct attempt *a)
     return REGISTRY_BAD_CREDENTIALS;
 }
 
+/* --- whether it holds --- */
+
+/* All that the verdict depends on. */
+static void make_token(const struct attempt *a, unsigned char token[KEYED_DIGEST_BYTES])
+{
+    const struct tls_peer *peer = a->login->peer;
+    uint64_t numbers[] = {a->registry->number, revocation_list_number(a->registry->lists)};
+    struct str parts[4 + TLS_PEER_CHAIN_MAX] = {
+        {(const char *)numbers, sizeof numbers}, a->tenant, registry_state_version(a->state), peer->der};
+    size_t n = 4;
+
+    for (size_t i = 0; i < peer->n_chain; i++)
+        parts[n++] = peer->chain[i];
+    trust_cache_token(registry_view_trust(a->registry->view), parts, n, token);
+}
+
+static int place_of(const json_t *cas, const json_t *ca)
+{
+    for (size_t i = 0; i < json_array_size(cas); i++)
+        if (json_array_get(cas, i) == ca)
+            return (int)i;
+    return -1;
+}
+
+/* Finds the CA that answers for the certificate; REGISTRY_BAD_CREDENTIALS: there is none. */
+static enum registry_result find_ca(struct attempt *a, int64_t now_s)
+{
+    const json_t *document = json_object_get(a->state, "document"), *cas = json_object_get(document, "trusted-ca");
+    struct trust_rules rules = {
+        .now_s = now_s,
+        .lists = a->registry->lists,
+        .takes_old_lists = a->registry->config->authentication.revocation.old_crl == CONFIG_REVOCATION_ACCEPT,
+    };
+    struct trust_cache *cache = registry_view_trust(a->registry->view);
+    unsigned char token[KEYED_DIGEST_BYTES];
+    struct trust_path path;
+    int at;
+
+    make_token(a, token);
+    if (trust_cache_find(cache, token, now_s, &at)) {
+        count(REMEMBERED);
+        a->ca = at < 0 ? NULL : json_array_get(cas, (size_t)at);
+        return a->ca ? REGISTRY_OK : REGISTRY_BAD_CREDENTIALS;
+    }
+    trust_find_ca(&a->chain, document, &rules, &path);
+    count((enum count)path.result);
+    a->ca = path.ca;
+    trust_cache_keep(cache, token, now_s, path.ca ? path.until_s : INT64_MAX, place_of(cas, a->ca));
+    trust_free_path(&path);
+    return a->ca ? REGISTRY_OK : REGISTRY_BAD_CREDENTIALS;
+}
+
 static enum registry_result enter(struct attempt *a, struct principal *out_principal)
 {
     int64_t now_ms = (int64_t)loop_wall_ms();
     struct registry_found found = registry_find_both(a->registry, a->tenant, (struct str){0});
+    enum registry_result result;
     struct str device;
 
     if (!found.tenant || !found.tenant->is_enabled)
         return REGISTRY_BAD_CREDENTIALS;
     if (!registry_has_adapter(found.tenant, a->login->adapter))
         return REGISTRY_ADAPTER_DISABLED;
-    a->ca = trust_find_ca(&a->chain, json_object_get(a->state, "document"), now_ms / MS_PER_S);
-    if (!a->ca || !find_name(a))
+    result = find_ca(a, now_ms / MS_PER_S);
+    if (result != REGISTRY_OK)
+        return result;
+    if (!find_name(a))
         return REGISTRY_BAD_CREDENTIALS;
     device = find_device(a, now_ms);
     if (!device.n)

@@ -10,6 +10,7 @@
 #include "registry/registry_private.h"
 #include "registry/registry_view.h"
 #include "registry/registry_wait.h"
+#include "registry/revocation_list.h"
 #include "registry/schema.h"
 #include "registry/token_login.h"
 #include "registry/usage.h"
@@ -153,6 +154,16 @@ void registry_use_authority(struct registry *registry, struct authority *authori
     registry->authority = authority;
 }
 
+void registry_use_revocation_lists(struct registry *registry, struct revocation_lists *lists)
+{
+    registry->lists = lists;
+}
+
+const struct revocation_lists *registry_revocation_lists(const struct registry *registry)
+{
+    return registry->lists;
+}
+
 struct registry *registry_ref(struct registry *registry)
 {
     atomic_fetch_add_explicit(&registry->refs, 1, memory_order_relaxed);
@@ -169,6 +180,7 @@ void registry_unref(struct registry *registry)
     map_free(&registry->devices_by_id, MEM_REGISTRY);
     map_free(&registry->devices_by_auth_id, MEM_REGISTRY);
     arena_free(&registry->arena, MEM_REGISTRY);
+    revocation_list_unref(registry->lists);
     config_unref(registry->config);
     registry_unref(registry->parent);
     mem_free(MEM_REGISTRY, registry);

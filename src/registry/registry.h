@@ -26,6 +26,7 @@ struct authority;
 struct registry;
 struct registry_view;
 struct registry_wait;
+struct revocation_lists;
 struct tls_peer;
 
 /* What an authentication comes to. The adapter maps it to its protocol by one table (docs/DEVICES.md). */
@@ -89,6 +90,12 @@ void registry_use_view(struct registry *registry, struct registry_view *view);
 
 /* Who else is asked who somebody is, as the configuration has it. As above. */
 void registry_use_authority(struct registry *registry, struct authority *authority);
+
+/* What CAs of tenants have revoked; NULL: nothing is known. Takes the caller's reference. As above. */
+void registry_use_revocation_lists(struct registry *registry, struct revocation_lists *lists);
+
+/* Those; NULL: there are none. Borrowed. */
+const struct revocation_lists *registry_revocation_lists(const struct registry *registry);
 
 /* Any thread. The last registry_unref() frees; NULL is a no-op. */
 struct registry *registry_ref(struct registry *registry);

@@ -17,12 +17,13 @@ struct device_entry {
  * a principal keeps alive what it needs and no more. */
 struct registry {
     atomic_uint refs;
-    uint64_t number;             /* later ones have higher ones; 0: of the table */
-    struct config *config;       /* whose texts the entries borrow; NULL: of the table */
-    struct registry_view *view;  /* what is managed, and goes before the configuration; NULL: nothing */
-    struct authority *authority; /* who else is asked; NULL: nobody */
-    struct registry *parent;     /* of the table: the configuration's, from which it may have the tenant or the device */
-    bool is_locked;              /* of the table: the device has no credentials that could let it in */
+    uint64_t number;                /* later ones have higher ones; 0: of the table */
+    struct config *config;          /* whose texts the entries borrow; NULL: of the table */
+    struct registry_view *view;     /* what is managed, and goes before the configuration; NULL: nothing */
+    struct authority *authority;    /* who else is asked; NULL: nobody */
+    struct revocation_lists *lists; /* of CAs; NULL: there are none */
+    struct registry *parent;        /* of the table: the configuration's, from which it may have the tenant or the device */
+    bool is_locked;                 /* of the table: the device has no credentials that could let it in */
     struct arena arena;
     struct registry_tenant *tenants;
     struct map tenants_by_id;

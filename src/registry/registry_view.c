@@ -9,6 +9,7 @@
 #include "base/moment.h"
 #include "base/siphash.h"
 #include "loop/loop.h"
+#include "registry/certificate_login.h"
 #include "registry/credentials_document.h"
 #include "registry/password_check.h"
 #include "registry/provision.h"
@@ -16,6 +17,7 @@
 #include "registry/registry_private.h"
 #include "registry/registry_state.h"
 #include "registry/registry_wait.h"
+#include "registry/trust_cache.h"
 #include "registry/usage.h"
 
 enum {
@@ -68,6 +70,7 @@ struct view_cache {
 struct registry_view {
     struct table *table;
     struct password_check *checks;
+    struct trust_cache *trust;
     struct mail *changed;
     struct mailbox *home;
     atomic_bool is_posted;
@@ -88,11 +91,18 @@ struct registry_view *registry_view_new(struct hash_pool *pool, struct mail *cha
     struct registry_view *view = mem_alloc_zero(MEM_REGISTRY, sizeof *view);
 
     view->checks = password_check_new(pool);
+    view->trust = trust_cache_new();
+    certificate_login_register_metrics();
     view->changed = changed;
     view->home = home;
     atomic_init(&view->changes, 1);
     pthread_mutex_init(&view->lock, NULL);
     return view;
+}
+
+struct trust_cache *registry_view_trust(struct registry_view *view)
+{
+    return view->trust;
 }
 
 void registry_view_use_table(struct registry_view *view, struct table *table)
@@ -249,6 +259,7 @@ void registry_view_free(struct registry_view *view)
         return;
     registry_view_close(view);
     password_check_free(view->checks);
+    trust_cache_free(view->trust);
     pthread_mutex_destroy(&view->lock);
     mem_free(MEM_REGISTRY, view);
 }

@@ -15,6 +15,7 @@
 struct hash_pool;
 struct provision;
 struct registry_view;
+struct trust_cache;
 
 /* `changed` is posted to `home` when something was changed or removed that somebody who is connected may depend on; not again before
  * registry_view_accept_changes(). All are borrowed. Main thread. */
@@ -59,6 +60,9 @@ bool registry_view_provision(struct registry_view *view, struct registry_wait *w
 
 /* The thread's reader, of the present until the next call of anything here. NULL: the table cannot be read. */
 struct table_reader *registry_view_reader(struct registry_view *view);
+
+/* What was found about certificates. */
+struct trust_cache *registry_view_trust(struct registry_view *view);
 
 /* The thread has no more questions for now. Whoever has asked for the reader ends with it: one that is kept open keeps the database from using its
  * space again. */

@@ -4,6 +4,7 @@
 #include "base/moment.h"
 #include "registry/certificate.h"
 #include "registry/dn.h"
+#include "registry/revocation_list.h"
 #include "registry/uuid.h"
 
 enum { MAX_CAS = 20, MAX_PERIOD_DAYS = 36600 };
@@ -84,6 +85,8 @@ static const struct schema_member ca_members[] = {
     {"auto-provision-as-gateway", SCHEMA_BOOL, .help = "Whether they are then gateways that may register devices."},
     {"auto-provisioning-device-id-template", SCHEMA_TEXT, .min = 1, .max = 256,
      .help = "Their ids, a text as of auth-id-template."},
+    {"crl", SCHEMA_TEXT, 0, SCHEMA_BASE64, 1, SCHEMA_MAX_TEXT_BYTES,
+     .help = "A list of what it has revoked, DER in base64; longer ones go into authentication.revocation.crl_dir."},
     {"ocsp-revocation-enabled", SCHEMA_BOOL, .help = "Whether a responder is asked if a certificate is revoked."},
     {"ocsp-responder-uri", SCHEMA_TEXT, 0, SCHEMA_URI, 1, 1024, .help = "Which one, instead of that in the certificate."},
     {"ocsp-responder-cert", SCHEMA_TEXT, 0, SCHEMA_BASE64, 1, SCHEMA_MAX_TEXT_BYTES, .help = "Whose answers it signs."},
@@ -216,6 +219,27 @@ static err check_template(const json_t *ca, const char *name, const struct docum
     return E_OK;
 }
 
+static err check_list(const json_t *ca, const struct document_place *place, struct document_fault *fault)
+{
+    struct document_place here = document_member(place, "crl");
+    struct str list = document_get_text(ca, "crl");
+    const char *what =
+        list.n ? revocation_list_fault(list, document_get_text(ca, "subject-dn"), document_get_text(ca, "public-key")) : NULL;
+
+    return what ? document_refuse(fault, 400, &here, "%s", what) : E_OK;
+}
+
+static err check_responder(const json_t *ca, const struct document_place *place, struct document_fault *fault)
+{
+    struct document_place here = document_member(place, "ocsp-responder-cert");
+    struct str text = document_get_text(ca, "ocsp-responder-cert");
+    struct certificate cert;
+
+    if (text.n && certificate_read(text, &cert) != E_OK)
+        return document_refuse(fault, 400, &here, "is not an X.509 certificate (DER in base64)");
+    return E_OK;
+}
+
 static err normalise_ca(json_t *ca, const struct document_place *place, struct document_fault *fault)
 {
     char id[UUID_BYTES];
@@ -227,6 +251,10 @@ static err normalise_ca(json_t *ca, const struct document_place *place, struct d
         e = check_template(ca, "auth-id-template", place, fault);
     if (e == E_OK)
         e = check_template(ca, "auto-provisioning-device-id-template", place, fault);
+    if (e == E_OK)
+        e = check_list(ca, place, fault);
+    if (e == E_OK)
+        e = check_responder(ca, place, fault);
     if (e == E_OK && !json_object_get(ca, "id"))
         document_set_text(ca, "id", uuid_make(id));
     return e;

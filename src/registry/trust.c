@@ -10,6 +10,7 @@
 #include "base/moment.h"
 #include "loop/tls_peer.h"
 #include "registry/certificate.h"
+#include "registry/revocation_list.h"
 
 enum {
     SECURITY_LEVEL = 2, /* as in TLS: 112 bits */
@@ -128,7 +129,20 @@ static X509 *make_anchor(X509 *child, const json_t *ca)
 
 /* --- the path between them --- */
 
-static bool verify(const struct trust_chain *chain, STACK_OF(X509) * anchors, int64_t now_s)
+static bool take_path(X509_STORE_CTX *context, struct trust_path *out)
+{
+    STACK_OF(X509) *found = X509_STORE_CTX_get0_chain(context);
+
+    if (!found || sk_X509_num(found) > TRUST_CHAIN_MAX + 1)
+        return false;
+    for (int i = 0; i < sk_X509_num(found); i++) {
+        out->items[out->n++] = sk_X509_value(found, i);
+        (void)X509_up_ref(sk_X509_value(found, i)); /* given back by trust_free_path() */
+    }
+    return out->n >= 2;
+}
+
+static bool verify(const struct trust_chain *chain, STACK_OF(X509) * anchors, int64_t now_s, struct trust_path *out)
 {
     STACK_OF(X509) *others = sk_X509_new_null();
     X509_STORE_CTX *context = X509_STORE_CTX_new();
@@ -144,7 +158,8 @@ static bool verify(const struct trust_chain *chain, STACK_OF(X509) * anchors, in
         X509_VERIFY_PARAM_set_depth(param, TRUST_CHAIN_MAX);
         X509_VERIFY_PARAM_set_auth_level(param, SECURITY_LEVEL);
         is_good = X509_VERIFY_PARAM_set_flags(param, X509_V_FLAG_PARTIAL_CHAIN) == 1 && /* it need not be a root */
-                  X509_VERIFY_PARAM_set_purpose(param, X509_PURPOSE_SSL_CLIENT) == 1 && X509_verify_cert(context) == 1;
+                  X509_VERIFY_PARAM_set_purpose(param, X509_PURPOSE_SSL_CLIENT) == 1 && X509_verify_cert(context) == 1 &&
+                  take_path(context, out);
     } else {
         is_good = false;
     }
@@ -154,11 +169,11 @@ static bool verify(const struct trust_chain *chain, STACK_OF(X509) * anchors, in
 }
 
 /* Each CA is tried for itself, since several may have one name: while a CA changes its key. */
-static bool leads_to(const struct trust_chain *chain, X509 *child, const json_t *ca, int64_t now_s)
+static bool leads_to(const struct trust_chain *chain, X509 *child, const json_t *ca, int64_t now_s, struct trust_path *out)
 {
     X509 *anchor = make_anchor(child, ca);
     STACK_OF(X509) *anchors = sk_X509_new_null();
-    bool is_good = anchor && anchors && sk_X509_push(anchors, anchor) > 0 && verify(chain, anchors, now_s);
+    bool is_good = anchor && anchors && sk_X509_push(anchors, anchor) > 0 && verify(chain, anchors, now_s, out);
 
     sk_X509_free(anchors);
     X509_free(anchor);
@@ -166,11 +181,93 @@ static bool leads_to(const struct trust_chain *chain, X509 *child, const json_t 
     return is_good;
 }
 
-const json_t *trust_find_ca(const struct trust_chain *chain, const json_t *tenant, int64_t now_s)
+/* --- what was revoked --- */
+
+/* The list that the tenant gives goes before that of the folder, unless the latter has the certificate. */
+static enum revocation_status look_up(const struct trust_path *path, size_t i, const json_t *ca,
+                                      const struct trust_rules *rules, int64_t *out_until_s)
+{
+    struct str own = document_get_text(ca, "crl");
+    enum revocation_status status =
+        revocation_list_check(rules->lists, path->items[i], path->items[i + 1], rules->now_s, out_until_s);
+    int64_t own_until_s = INT64_MAX;
+    enum revocation_status by_own;
+
+    if (!own.n || i + 2 < path->n || status == REVOCATION_REVOKED)
+        return status;
+    by_own = revocation_list_check_one(own, path->items[i], path->items[i + 1], rules->now_s, &own_until_s);
+    if (by_own == REVOCATION_UNLISTED)
+        return status;
+    *out_until_s = own_until_s;
+    return by_own;
+}
+
+/* All on the path but the CA itself, which is trusted as long as the tenant does. */
+static enum trust_result check_lists(const struct trust_path *path, const json_t *ca, const struct trust_rules *rules,
+                                     int64_t *until_s)
+{
+    for (size_t i = 0; i + 1 < path->n; i++) {
+        int64_t list_until_s = INT64_MAX;
+        enum revocation_status status = look_up(path, i, ca, rules, &list_until_s);
+
+        if (status == REVOCATION_REVOKED)
+            return TRUST_REVOKED;
+        if (status == REVOCATION_FOREIGN)
+            return TRUST_FOREIGN_LIST;
+        if (status == REVOCATION_OVER && !rules->takes_old_lists)
+            return TRUST_OLD_LIST;
+        if (status == REVOCATION_GOOD && list_until_s < *until_s && !rules->takes_old_lists)
+            *until_s = list_until_s;
+    }
+    return TRUST_GOOD;
+}
+
+static int64_t end_of(const struct trust_path *path)
+{
+    int64_t end_s = INT64_MAX;
+
+    for (size_t i = 0; i < path->n; i++) {
+        struct tm tm;
+
+        if (ASN1_TIME_to_tm(X509_get0_notAfter(path->items[i]), &tm) && (int64_t)timegm(&tm) < end_s)
+            end_s = (int64_t)timegm(&tm);
+    }
+    return end_s;
+}
+
+/* --- all together --- */
+
+void trust_free_path(struct trust_path *path)
+{
+    while (path->n)
+        X509_free(path->items[--path->n]);
+    path->ca = NULL;
+}
+
+/* Whether the search has ended. What a list says is final: another CA of that name would not make it good. */
+static bool try_ca(const struct trust_chain *chain, size_t i, const json_t *ca, const struct trust_rules *rules,
+                   struct trust_path *out)
+{
+    if (!leads_to(chain, chain->items[i], ca, rules->now_s, out)) {
+        trust_free_path(out);
+        return false;
+    }
+    out->until_s = end_of(out);
+    out->result = check_lists(out, ca, rules, &out->until_s);
+    if (out->result == TRUST_GOOD)
+        out->ca = ca;
+    else
+        trust_free_path(out);
+    return true;
+}
+
+void trust_find_ca(const struct trust_chain *chain, const json_t *tenant, const struct trust_rules *rules,
+                   struct trust_path *out)
 {
     const json_t *cas = json_object_get(tenant, "trusted-ca");
     unsigned n_tried = 0;
 
+    *out = (struct trust_path){.result = TRUST_STRANGER};
     for (size_t i = 0; i < chain->n; i++)
         for (size_t k = 0; k < json_array_size(cas) && n_tried < TRUST_ANCHORS_MAX; k++) {
             const json_t *ca = json_array_get(cas, k);
@@ -178,8 +275,7 @@ const json_t *trust_find_ca(const struct trust_chain *chain, const json_t *tenan
             if (!str_equal(document_get_text(ca, "subject-dn"), trust_issuer(chain, i)))
                 continue;
             n_tried++;
-            if (leads_to(chain, chain->items[i], ca, now_s))
-                return ca;
+            if (try_ca(chain, i, ca, rules, out))
+                return;
         }
-    return NULL;
 }

@@ -1,11 +1,12 @@
 /* trust: whether a client's certificate was issued, directly or by intermediates that the client has sent, by a CA that a tenant trusts (RFC 5280
- * section 6). A trusted CA is a name, a key and a time in which it holds (tenant_document.h); there need not be a certificate of it. Revocation is not
- * looked at. Any thread; never logs. */
+ * section 6), and has not been revoked by lists (revocation_list.h). A trusted CA is a name, a key and a time in which it holds (tenant_document.h); there need
+ * not be a certificate of it. Any thread; never logs. */
 #pragma once
 
 #include "registry/dn.h"
 #include "registry/document.h"
 
+struct revocation_lists;
 struct tls_peer;
 
 enum {
@@ -32,6 +33,32 @@ static inline struct str trust_issuer(const struct trust_chain *chain, size_t i)
     return (struct str){chain->issuers[i], chain->issuer_n[i]};
 }
 
-/* The CA of the tenant (its document) that the chain leads to, if all is in order for a TLS client at this time, in seconds since 1970. NULL: there is
- * none. Borrowed from `tenant`. Computes for about 0.5 ms, for each CA that is tried. */
-const json_t *trust_find_ca(const struct trust_chain *chain, const json_t *tenant, int64_t now_s);
+/* By what is judged. */
+struct trust_rules {
+    int64_t now_s;                  /* since 1970 */
+    struct revocation_lists *lists; /* NULL: none, but those that tenants give with their CAs */
+    bool takes_old_lists;           /* one that is over counts still */
+};
+
+enum trust_result {
+    TRUST_GOOD,
+    TRUST_STRANGER,     /* no CA of the tenant has issued it, or not for this time or use */
+    TRUST_REVOKED,      /* a CA's list says so, */
+    TRUST_OLD_LIST,     /* is over, */
+    TRUST_FOREIGN_LIST, /* or was not signed by that CA */
+};
+
+/* What was found. */
+struct trust_path {
+    enum trust_result result;
+    const json_t *ca;                           /* borrowed from the tenant; NULL unless it is good, as the rest */
+    struct x509_st *items[TRUST_CHAIN_MAX + 1]; /* the client's, what has issued each, at the end the CA as a certificate */
+    size_t n;
+    int64_t until_s; /* that it is so */
+};
+
+/* Finds the CA of the tenant (its document) that the chain leads to, if all is in order for a TLS client. trust_free_path() is due in any case. Computes
+ * for about 0.5 ms, for each CA that is tried. */
+void trust_find_ca(const struct trust_chain *chain, const json_t *tenant, const struct trust_rules *rules,
+                   struct trust_path *out);
+void trust_free_path(struct trust_path *path);

@@ -2,9 +2,10 @@
 
 #include <time.h>
 
-#include "registry/chain_fixture_test.h"
+#include "registry/crl_fixture_test.h"
 
 #include "base/check.h"
+#include "registry/revocation_list.h"
 
 #define OVER  ",\"not-after\":\"2020-01-01T00:00:00Z\""
 #define LATER ",\"not-before\":\"2120-01-01T00:00:00Z\""
@@ -40,7 +41,8 @@ static int find(const struct chain_fixture_party *leaf, const struct chain_fixtu
     struct tls_peer peer = chain_fixture_peer(leaf, above);
     struct trust_chain chain = {0};
     char text[8192];
-    const json_t *found;
+    struct trust_rules rules = {.now_s = (int64_t)time(NULL)};
+    struct trust_path found;
     json_t *tenant;
     int at = -1;
 
@@ -48,10 +50,11 @@ static int find(const struct chain_fixture_party *leaf, const struct chain_fixtu
     tenant = json_loads(text, 0, NULL);
     assert_non_null(tenant);
     assert_int_equal(trust_read(&peer, &chain), E_OK);
-    found = trust_find_ca(&chain, tenant, (int64_t)time(NULL));
+    trust_find_ca(&chain, tenant, &rules, &found);
     for (size_t i = 0; i < json_array_size(json_object_get(tenant, "trusted-ca")); i++)
-        if (found == json_array_get(json_object_get(tenant, "trusted-ca"), i))
+        if (found.ca == json_array_get(json_object_get(tenant, "trusted-ca"), i))
             at = (int)i;
+    trust_free_path(&found);
     json_decref(tenant);
     trust_free(&chain);
     return at;
@@ -140,6 +143,96 @@ static void an_intermediate_may_be_trusted_itself(void **state)
     assert_int_equal(find(&p, &root, ca), 0);
 }
 
+/* What is found of `leaf` below `root`, with `own` as the list that the tenant gives (NULL: none). */
+static enum trust_result judge(const struct chain_fixture_party *leaf, const struct chain_fixture_party *above, const char *own,
+                               struct trust_rules rules, int64_t *out_until_s)
+{
+    struct tls_peer peer = chain_fixture_peer(leaf, above);
+    static char more[8192], ca[10240];
+    struct trust_chain chain = {0};
+    struct trust_path path;
+    json_t *tenant, *cas;
+    char plain[2048];
+
+    (void)snprintf(more, sizeof more, "%s%s%s", own ? ",\"crl\":\"" : "", own ? own : "", own ? "\"" : "");
+    chain_fixture_ca(&root, "root", "", plain);
+    (void)snprintf(ca, sizeof ca, "{\"trusted-ca\":[%.*s%s}]}", (int)strlen(plain) - 1, plain, more);
+    tenant = json_loads(ca, 0, NULL);
+    cas = json_object_get(tenant, "trusted-ca");
+    assert_int_equal(trust_read(&peer, &chain), E_OK);
+    rules.now_s = (int64_t)time(NULL);
+    trust_find_ca(&chain, tenant, &rules, &path);
+    assert_true((path.result == TRUST_GOOD) == (path.ca != NULL));
+    assert_true(!path.ca || (path.ca == json_array_get(cas, 0) && path.n == (above ? 3 : 2)));
+    *out_until_s = path.until_s;
+    trust_free_path(&path);
+    json_decref(tenant);
+    trust_free(&chain);
+    return path.result;
+}
+
+static struct revocation_lists *lists_of(const struct crl_fixture *crl)
+{
+    struct revocation_lists *lists = revocation_list_new();
+
+    assert_int_equal(revocation_list_add(lists, (struct str){crl->der, crl->der_n}, NULL), E_OK);
+    return lists;
+}
+
+static void lists_say_what_was_revoked(void **state)
+{
+    struct chain_fixture_party good =
+        chain_fixture_issue("good", &root, (struct chain_fixture_traits){.to_days = 9, .from_days = -1});
+    struct chain_fixture_party gone = chain_fixture_issue("gone", &root, (struct chain_fixture_traits){0});
+    struct chain_fixture_party deep = chain_fixture_issue("deep", &below, (struct chain_fixture_traits){0});
+    const struct {
+        const char *what;
+        struct crl_fixture crl;
+        const struct chain_fixture_party *leaf, *above;
+        bool takes_old_lists;
+        enum trust_result want;
+    } rows[] = {
+        {"not on it", crl_fixture_make(&root, &gone, (struct crl_fixture_traits){0}), &good, NULL, false, TRUST_GOOD},
+        {"on it", crl_fixture_make(&root, &gone, (struct crl_fixture_traits){0}), &gone, NULL, false, TRUST_REVOKED},
+        {"what stands above is", crl_fixture_make(&root, &below, (struct crl_fixture_traits){0}), &deep, &below, false,
+         TRUST_REVOKED},
+        {"on that of what stands above", crl_fixture_make(&below, &deep, (struct crl_fixture_traits){0}), &deep, &below, false,
+         TRUST_REVOKED},
+        {"the CA itself, which its tenant trusts", crl_fixture_make(&root, &root, (struct crl_fixture_traits){0}), &good, NULL,
+         false, TRUST_GOOD},
+        {"over", crl_fixture_make(&root, NULL, (struct crl_fixture_traits){.from_days = -9, .to_days = -1}), &good, NULL, false,
+         TRUST_OLD_LIST},
+        {"over, which does not matter",
+         crl_fixture_make(&root, NULL, (struct crl_fixture_traits){.from_days = -9, .to_days = -1}), &good, NULL, true,
+         TRUST_GOOD},
+        {"of somebody with that name", crl_fixture_make(&other, NULL, (struct crl_fixture_traits){0}), &good, NULL, false,
+         TRUST_FOREIGN_LIST},
+        {"of another CA", crl_fixture_make(&below, NULL, (struct crl_fixture_traits){0}), &good, NULL, false, TRUST_GOOD},
+    };
+    int64_t until_s;
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct revocation_lists *lists = lists_of(&rows[i].crl);
+        struct trust_rules rules = {.lists = lists, .takes_old_lists = rows[i].takes_old_lists};
+
+        if (judge(rows[i].leaf, rows[i].above, NULL, rules, &until_s) != rows[i].want)
+            fail_msg("in a folder: %s", rows[i].what);
+        rules.lists = NULL;
+        if (!rows[i].above && judge(rows[i].leaf, NULL, rows[i].crl.base64, rules, &until_s) != rows[i].want &&
+            i + 1 < ARRAY_LEN(rows))
+            fail_msg("of the tenant: %s", rows[i].what);
+        revocation_list_unref(lists);
+    }
+    (void)judge(&good, NULL, NULL, (struct trust_rules){0}, &until_s);
+    assert_in_range(until_s, time(NULL) + 8 * CHAIN_FIXTURE_DAY_S, time(NULL) + 9 * CHAIN_FIXTURE_DAY_S);
+    (void)judge(&good, NULL, rows[0].crl.base64, (struct trust_rules){0}, &until_s);
+    assert_in_range(until_s, time(NULL) + CHAIN_FIXTURE_DAY_S - 60, time(NULL) + CHAIN_FIXTURE_DAY_S); /* the list's */
+    chain_fixture_free(&good);
+    chain_fixture_free(&gone);
+    chain_fixture_free(&deep);
+}
+
 static void what_is_no_certificate_is_refused(void **state)
 {
     struct tls_peer peer = {.der = STR("no certificate")};
@@ -162,6 +255,7 @@ int main(void)
         cmocka_unit_test(a_chain_is_followed_to_a_ca_with_its_name_and_key),
         cmocka_unit_test(of_cas_with_one_name_the_one_with_the_key_is_found),
         cmocka_unit_test(an_intermediate_may_be_trusted_itself),
+        cmocka_unit_test(lists_say_what_was_revoked),
         cmocka_unit_test(what_is_no_certificate_is_refused),
     };
 
