@@ -60,7 +60,6 @@ struct routes_keeper_request *routes_keeper_send(struct routes_keeper *k, enum r
 /* Begins a record about this process's lease, which it renews. */
 struct routes_record routes_keeper_record(struct routes_keeper *k, enum routes_kind kind)
 {
-    k->sent_ms = now_ms(k);
     return (struct routes_record){.kind = kind,
                                   .instance = settings_of(k)->instance,
                                   .incarnation = atomic_load(&k->routes->incarnation),
@@ -87,7 +86,7 @@ static void take(struct routes_keeper *k)
     struct routes_record record;
     uint64_t sent_ms = now_ms(k);
 
-    if (atomic_load(&routes->n_unfilled) > 0) {
+    if (atomic_load(&routes->n_unfilled) > 0 || k->is_leaving) {
         k->state = ROUTES_KEEPER_FILLING;
         return;
     }
@@ -144,6 +143,8 @@ static void on_leased(struct routes_keeper *k, struct routes_keeper_request *req
         return;
     }
     k->state = ROUTES_KEEPER_HOLDING;
+    k->renewed_ms = req->sent_ms;
+    k->is_refused = false;
     routes_count(ROUTES_COUNT_LEASES, 1);
     LOG_INFO(LOG_COMMAND, "routes.leased", F_STR("instance", settings_of(k)->instance), F_INT("incarnation", req->incarnation));
     routes_keeper_want_publication(k);
@@ -162,6 +163,7 @@ void routes_keeper_extend(struct routes_keeper *k, const struct routes_keeper_re
     if (req->write.result != E_OK || settings_of(k)->is_alone)
         return;
     routes_count(ROUTES_COUNT_RENEWALS, 1);
+    k->renewed_ms = req->sent_ms > k->renewed_ms ? req->sent_ms : k->renewed_ms;
     if (now_ms(k) >= atomic_load(&k->routes->leased_to_ms))
         lose(k, "it was not renewed in time");
     else if (to_ms > atomic_load(&k->routes->leased_to_ms))
@@ -175,6 +177,7 @@ static void renew(struct routes_keeper *k)
 
     if (routes_keeper_is_out(k, slot))
         return;
+    k->renewed_ms = now_ms(k);
     record = routes_keeper_record(k, ROUTES_PUBLISH);
     routes_keeper_send(k, slot, &record);
 }
@@ -241,7 +244,7 @@ static bool has_double(const struct routes_keeper *k)
 /* The table says whether we have a lease. */
 static void check(struct routes_keeper *k)
 {
-    if (k->state != ROUTES_KEEPER_HOLDING || routes_self(replica_of(k)))
+    if (k->state != ROUTES_KEEPER_HOLDING || k->is_leaving || routes_self(replica_of(k)))
         return;
     if (!has_double(k)) {
         lose(k, "another instance has fenced this one");
@@ -256,7 +259,7 @@ static void look(struct routes_keeper *k)
 {
     if (k->state == ROUTES_KEEPER_CATCHING_UP && !k->is_barrier_out)
         catch_up(k);
-    if (k->state == ROUTES_KEEPER_FILLING && atomic_load(&k->routes->n_unfilled) == 0)
+    if (k->state == ROUTES_KEEPER_FILLING && !k->is_leaving && atomic_load(&k->routes->n_unfilled) == 0)
         catch_up(k);
     if (k->state == ROUTES_KEEPER_TAKING && !routes_keeper_is_out(k, ROUTES_SLOT_LEASE))
         take(k);
@@ -265,7 +268,7 @@ static void look(struct routes_keeper *k)
     if (k->state == ROUTES_KEEPER_HOLDING && now_ms(k) >= atomic_load(&k->routes->leased_to_ms))
         lose(k, "it was not renewed in time");
     if (k->state == ROUTES_KEEPER_HOLDING && !settings_of(k)->is_alone &&
-        now_ms(k) - k->sent_ms >= settings_of(k)->lease_ms / 3)
+        now_ms(k) - k->renewed_ms >= settings_of(k)->lease_ms / 3)
         renew(k);
     if (k->state == ROUTES_KEEPER_HOLDING || k->state == ROUTES_KEEPER_STANDING_BY)
         watch(k);

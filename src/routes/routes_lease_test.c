@@ -77,6 +77,61 @@ static void the_routes_of_a_dead_one_are_told_of_once_among_those_that_live(void
     assert_string_equal(fixture_where(c, "t", "d1"), "");
 }
 
+/* Until the sweep of the dead one's route is on its way, as the last request. */
+static void wait_for_sweep(struct fixture_node *b)
+{
+    for (unsigned i = 0; i < 10000 && !replica(b)->orphans.is_out; i++) {
+        fixture_now_ms += 100;
+        routes_keeper_look(&b->routes->keeper);
+        while (fixture.log.n_decided < fixture.log.n_requests)
+            fixture_decide_one(&fixture.log);
+        while (fixture_apply_one(&b->table))
+            ;
+        (void)fixture_answer_some(&b->table);
+        fixture_turn_node(b);
+    }
+    assert_true(replica(b)->orphans.is_out);
+}
+
+static void orphans_are_told_of_though_their_finder_leaves(void **state)
+{
+    struct fixture_node *a = fixture_add("a", false), *b = fixture_add("b", false);
+
+    (void)state;
+    fixture_settle();
+    assert_int_not_equal(fixture_register(a, "t", "d", ""), 0);
+    assert_int_not_equal(fixture_register(b, "t", "e", ""), 0);
+    fixture_kill(a);
+    wait_for_sweep(b);
+    routes_leave(b->routes, &b->left, &b->home.mailbox);
+    fixture_settle();
+    assert_true(b->has_left);
+    assert_int_equal(b->n_orphans, 1);
+    assert_int_equal(fixture.log.owner.n, 0);
+}
+
+static void orphans_are_told_of_though_the_answer_was_lost(void **state)
+{
+    struct fixture_node *a = fixture_add("a", false), *b = fixture_add("b", false);
+    struct fixture_request *sweep;
+
+    (void)state;
+    fixture_settle();
+    assert_int_not_equal(fixture_register(a, "t", "d", ""), 0);
+    fixture_kill(a);
+    wait_for_sweep(b);
+    sweep = &fixture.log.requests[fixture.log.n_requests - 1];
+    assert_ptr_equal(sweep->write, &replica(b)->orphans.write);
+    fixture_decide_one(&fixture.log);
+    assert_int_equal(sweep->result, E_OK);
+    sweep->result = E_TIMEOUT; /* for the one who asked */
+    fixture_settle();
+    assert_int_equal(b->n_orphans, 0);
+    replica(b)->orphans_timer.on_timer(&replica(b)->orphans_timer);
+    fixture_settle();
+    assert_int_equal(b->n_orphans, 1);
+}
+
 static void what_moved_before_its_instance_died_is_no_orphan(void **state)
 {
     struct fixture_node *a = fixture_add("a", false), *b = fixture_add("b", false);
@@ -222,6 +277,7 @@ static void one_that_leaves_takes_its_routes_and_its_lease_along(void **state)
     fixture_settle();
     assert_true(a->has_left);
     assert_null(routes_find_instance(replica(b), STR("a"), incarnation));
+    assert_null(routes_find_living(replica(b), STR("a")));
     assert_int_equal(replica(b)->entries.n_entries, 0);
     assert_int_equal(b->n_orphans + a->n_orphans, 0);
     assert_true(routes_is_done(replica(b), STR("topic"), 0, 6));
@@ -289,6 +345,8 @@ int main(void)
                                         fixture_tear_down),
         cmocka_unit_test_setup_teardown(the_routes_of_a_dead_one_are_told_of_once_among_those_that_live, fixture_set_up,
                                         fixture_tear_down),
+        cmocka_unit_test_setup_teardown(orphans_are_told_of_though_their_finder_leaves, fixture_set_up, fixture_tear_down),
+        cmocka_unit_test_setup_teardown(orphans_are_told_of_though_the_answer_was_lost, fixture_set_up, fixture_tear_down),
         cmocka_unit_test_setup_teardown(what_moved_before_its_instance_died_is_no_orphan, fixture_set_up, fixture_tear_down),
         cmocka_unit_test_setup_teardown(a_process_that_starts_again_removes_what_the_one_before_has_left, fixture_set_up,
                                         fixture_tear_down),

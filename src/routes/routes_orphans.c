@@ -50,6 +50,16 @@ static void take(struct routes_sweep *sweep, struct buf *items, const struct rou
     }
 }
 
+static void send(struct routes_replica *r)
+{
+    struct routes_sweep *sweep = &r->orphans;
+
+    buf_free(&sweep->write.reply, MEM_TABLE);
+    sweep->is_out = true;
+    sweep->write.request = buf_str(&sweep->request);
+    table_write(r->routes->table, &sweep->write);
+}
+
 static void ask(struct routes_replica *r, const struct routes_holder *h)
 {
     struct routes_sweep *sweep = &r->orphans;
@@ -59,13 +69,13 @@ static void ask(struct routes_replica *r, const struct routes_holder *h)
                                     .flags = r->is_leaving ? ROUTES_IS_OWN : 0};
     struct buf items = {0};
 
+    sweep->is_own = r->is_leaving;
+    sweep->is_uncertain = false;
     take(sweep, &items, h);
     request.rest = buf_str(&items);
     routes_record_write(&sweep->request, &request);
     buf_free(&items, MEM_ROUTES);
-    sweep->is_out = true;
-    sweep->write.request = buf_str(&sweep->request);
-    table_write(r->routes->table, &sweep->write);
+    send(r);
 }
 
 static void end_leaving(struct routes_replica *r)
@@ -79,7 +89,7 @@ void routes_orphans_look(struct routes_replica *r)
 {
     const struct routes_holder *h;
 
-    if (r->orphans.is_out)
+    if (r->orphans.is_out || r->orphans.n > 0)
         return;
     h = r->is_filling || !routes_self(r) ? NULL : next_dead(r);
     if (h)
@@ -96,6 +106,15 @@ static void tell(struct routes_replica *r, const struct routes_names *names)
                             names->flags & ROUTES_HAS_EVENTS);
 }
 
+/* Which of them this request has removed; or one before it, of which that was not known: then nobody has the device now. */
+static bool is_removed(const struct routes_replica *r, const struct routes_sweep *sweep, size_t i, struct str removed)
+{
+    if (i < removed.n && removed.p[i])
+        return true;
+    return sweep->is_uncertain &&
+           !routes_names_find(&r->entries, routes_names_tenant(sweep->items[i]), routes_names_device(sweep->items[i]));
+}
+
 static void on_removed(struct mail *m)
 {
     struct table_write *write = CONTAINER_OF(m, struct table_write, mail);
@@ -104,11 +123,16 @@ static void on_removed(struct mail *m)
     bool is_accepted = write->result == E_OK;
     struct str removed = {0};
 
+    sweep->is_out = false;
+    if (!is_accepted && write->result != E_DENIED) {
+        sweep->is_uncertain = true;
+        wheel_start(&r->worker->loop.wheel, &r->orphans_timer, AGAIN_MS);
+        return;
+    }
     if (is_accepted)
         (void)routes_write_reason(write, &removed);
-    sweep->is_out = false;
-    for (size_t i = 0; i < sweep->n && i < removed.n && !r->is_leaving; i++)
-        if (removed.p[i])
+    for (size_t i = 0; i < sweep->n && !sweep->is_own; i++)
+        if (is_removed(r, sweep, i, removed))
             tell(r, sweep->items[i]);
     routes_sweep_clear(sweep);
     if (is_accepted)
@@ -119,7 +143,12 @@ static void on_removed(struct mail *m)
 
 static void on_timer(struct timer *timer)
 {
-    routes_orphans_look(CONTAINER_OF(timer, struct routes_replica, orphans_timer));
+    struct routes_replica *r = CONTAINER_OF(timer, struct routes_replica, orphans_timer);
+
+    if (r->orphans.n > 0 && !r->orphans.is_out)
+        send(r); /* again */
+    else
+        routes_orphans_look(r);
 }
 
 static void on_leave(struct mail *m)

@@ -108,6 +108,8 @@ struct routes_sweep {
     struct routes_names **items;
     size_t n;
     bool is_out;
+    bool is_own;       /* of ours; they are not told of */
+    bool is_uncertain; /* it is asked again: it may have been done */
 };
 
 struct routes_replica {
@@ -195,12 +197,14 @@ struct routes_keeper {
     struct routes *routes;
     struct worker *worker;
     enum routes_keeper_state state;
-    uint64_t number, sent_ms; /* of the last renewal */
-    uint64_t published_seen;  /* accepted, under this lease */
+    uint64_t number;         /* of the last request that renews */
+    uint64_t renewed_ms;     /* when the last one was sent that was accepted, or was asked for nothing else */
+    uint64_t published_seen; /* accepted, under this lease */
     struct routes_keeper_request requests[ROUTES_SLOTS];
     struct map marks; /* collected from the replicas, not known to be published */
     size_t n_encoded; /* ranges of them that the publication under way has */
     bool has_marks;   /* replicas may have some */
+    bool is_refused;  /* the last publication was, or not all of it was kept */
     bool is_urgent;   /* the publication that the timer waits for */
     bool is_leaving, has_left;
     struct timer look_timer, publish_timer, leave_timer;

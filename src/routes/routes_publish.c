@@ -3,9 +3,10 @@
 #include "routes/routes_keeper.h"
 
 enum {
-    SEEN_MS = 20,      /* from a change that others wait for us to see */
-    DONE_MS = 100,     /* if it is only about what was done */
-    RANGES_MAX = 5000, /* of one publication */
+    SEEN_MS = 20,                /* from a change that others wait for us to see */
+    DONE_MS = 100,               /* if it is only about what was done */
+    AGAIN_MS = 1000,             /* after one that was refused, or too much to be kept */
+    ITEMS_BYTES_MAX = 256 << 10, /* of one publication */
 };
 
 uint64_t routes_keeper_seen(const struct routes_keeper *k)
@@ -34,7 +35,7 @@ void routes_keeper_want_publication(struct routes_keeper *k)
     if (wheel_is_set(&k->publish_timer) && k->is_urgent >= is_urgent)
         return;
     k->is_urgent = is_urgent;
-    wheel_start(&k->worker->loop.wheel, &k->publish_timer, is_urgent ? SEEN_MS : DONE_MS);
+    wheel_start(&k->worker->loop.wheel, &k->publish_timer, k->is_refused ? AGAIN_MS : is_urgent ? SEEN_MS : DONE_MS);
 }
 
 /* --- what was done --- */
@@ -111,12 +112,14 @@ static bool encode_marks(struct routes_keeper *k, struct buf *items)
 
     k->n_encoded = 0;
     while ((t = map_next(&k->marks, &cursor))) {
+        if (buf_size(items) >= ITEMS_BYTES_MAX)
+            return false;
         if (t->done.watermark) {
             encode(items, t, 0, t->done.watermark);
             k->n_encoded++;
         }
         for (size_t i = 0; i < t->done.n; i++) {
-            if (k->n_encoded >= RANGES_MAX)
+            if (buf_size(items) >= ITEMS_BYTES_MAX)
                 return false;
             encode(items, t, t->done.ranges[i].from, t->done.ranges[i].to);
             k->n_encoded++;
@@ -133,15 +136,10 @@ static void drop_marks(struct routes_keeper *k)
     struct map rest = {0};
 
     while ((t = map_next(&k->marks, &cursor))) {
-        size_t n = t->done.n, begin = t->done.watermark > 0;
+        size_t begin = t->done.watermark > 0 && k->n_encoded > 0, n = k->n_encoded - begin;
 
-        if (begin > k->n_encoded) {
-            begin = n = 0;
-        } else {
-            k->n_encoded -= begin;
-            n = n < k->n_encoded ? n : k->n_encoded;
-        }
-        k->n_encoded -= n;
+        n = n < t->done.n ? n : t->done.n;
+        k->n_encoded -= begin + n;
         if (begin)
             t->done.watermark = 0;
         if (n > 0)
@@ -183,10 +181,24 @@ void routes_keeper_publish(struct routes_keeper *k)
     buf_free(&items, MEM_ROUTES);
 }
 
+/* How many ranges the owner had no room for. */
+static uint64_t count_dropped(const struct routes_keeper_request *req)
+{
+    struct routes_in in = {.has_failed = false};
+
+    (void)routes_write_reason(&req->write, &in.rest);
+    return routes_record_take_number(&in, 8);
+}
+
 void routes_keeper_on_published(struct routes_keeper *k, struct routes_keeper_request *req, enum routes_reason reason)
 {
-    if (req->write.result == E_OK) {
+    uint64_t n_dropped = req->write.result == E_OK ? count_dropped(req) : 0;
+
+    k->is_refused = req->write.result != E_OK || n_dropped > 0;
+    routes_count(ROUTES_COUNT_DONE_DROPPED, (int64_t)n_dropped);
+    if (!k->is_refused)
         drop_marks(k);
+    if (req->write.result == E_OK) {
         routes_count(ROUTES_COUNT_PUBLICATIONS, 1);
         if (req->incarnation == atomic_load(&k->routes->incarnation) && req->seen > k->published_seen)
             k->published_seen = req->seen;

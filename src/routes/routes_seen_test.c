@@ -173,6 +173,48 @@ static void more_than_fits_is_published_in_parts_and_seen_with_the_last(void **s
     assert_false(fixture_is_recent(a, "t", "d"));
 }
 
+static void topics_with_long_names_fit_too(void **state)
+{
+    enum { RANGES = 3000 };
+    static char topic[ROUTES_TEXT_MAX + 1];
+    struct fixture_node *a, *b;
+    const struct str name = {topic, ROUTES_TEXT_MAX};
+
+    (void)state;
+    memset(topic, 'x', sizeof topic - 1);
+    begin(&a, &b);
+    for (unsigned i = 0; i < RANGES; i++)
+        routes_mark_done(replica(b), name, 0, 2 * i + 1, 2 * i + 2);
+    for (unsigned i = 0; i < 20; i++)
+        publish(b);
+    for (unsigned i = 0; i < RANGES; i++)
+        assert_true(routes_is_done(replica(a), name, 0, 2 * i + 1));
+    for (size_t i = 0; i < fixture.log.n_requests; i++)
+        assert_in_range(fixture.log.requests[i].bytes.n, 1, TABLE_REQUEST_MAX);
+}
+
+/* Of a later version, say. */
+static void a_publication_that_is_refused_costs_no_lease(void **state)
+{
+    const struct routes_record fields = {.topic = STR("topic"), .partition = 0};
+    struct fixture_node *a, *b;
+    struct routes_key key;
+    size_t before;
+
+    (void)state;
+    begin(&a, &b);
+    assert_true(routes_record_write_key(&key, ROUTES_DONE, &fields));
+    fixture_set_apply(&fixture.log.owner,
+                      &(struct fixture_state){.key = routes_key_str(&key), .value = STR("\2dwhat"), .offset = 0});
+    routes_mark_done(replica(b), STR("topic"), 0, 1, 2);
+    before = fixture.log.n_requests;
+    fixture_pass(5 * FIXTURE_LEASE_MS);
+    assert_int_equal(b->n_leased, 0);
+    assert_true(routes_is_leased(replica(b)));
+    assert_true(b->routes->keeper.is_refused);
+    assert_true(fixture.log.n_requests > before + 5);
+}
+
 static void instances_come_to_one_watermark(void **state)
 {
     struct fixture_node *a, *b;
@@ -309,6 +351,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_a_lost_publication_had_comes_with_the_next, fixture_set_up, fixture_tear_down),
         cmocka_unit_test_setup_teardown(more_than_fits_is_published_in_parts_and_seen_with_the_last, fixture_set_up,
                                         fixture_tear_down),
+        cmocka_unit_test_setup_teardown(topics_with_long_names_fit_too, fixture_set_up, fixture_tear_down),
+        cmocka_unit_test_setup_teardown(a_publication_that_is_refused_costs_no_lease, fixture_set_up, fixture_tear_down),
         cmocka_unit_test_setup_teardown(instances_come_to_one_watermark, fixture_set_up, fixture_tear_down),
         cmocka_unit_test_setup_teardown(the_first_who_begins_a_partition_decides_where, fixture_set_up, fixture_tear_down),
         cmocka_unit_test_setup_teardown(commands_wait_in_their_order_for_whoever_has_the_device, fixture_set_up,
