@@ -301,6 +301,15 @@ static err open_admin(struct server *s, struct errinfo *ei)
     return e;
 }
 
+/* Limits of tenants hold over all instances, if there are others. */
+static void share_usage(struct server *s)
+{
+    if (!s->routes.is_shared)
+        return;
+    server_usage_share_open(&s->usage_share, s->routes.routes, &s->workers.list[0]);
+    server_usage_use_share(&s->usage, &s->usage_share);
+}
+
 /* Whoever else has a say in who may connect. */
 static void open_authority(struct server *s)
 {
@@ -375,6 +384,8 @@ err server_init(struct server *s, const struct server_start *start, struct errin
     if (e == E_OK)
         e = server_routes_open(s, &s->routes_ready, ei);
     if (e == E_OK)
+        share_usage(s);
+    if (e == E_OK)
         e = server_command_open(s, ei);
     if (e == E_OK)
         e = open_adapters(s, ei);
@@ -405,7 +416,9 @@ void server_fini(struct server *s)
     server_feed_free(&s->feed);
     server_command_free(&s->command);
     server_command_link_free(&s->command_link);
+    server_usage_use_share(&s->usage, NULL);
     server_routes_free(&s->routes);
+    server_usage_share_close(&s->usage_share);
     server_registry_free(&s->registry);
     kafka_free(s->kafka);
     server_kafka_free_topics(s->topics);

@@ -19,6 +19,7 @@
 #include "main/server_registry.h"
 #include "main/server_routes.h"
 #include "main/server_usage.h"
+#include "main/server_usage_share.h"
 #include "registry/generation.h"
 #include "registry/registry.h"
 
@@ -38,6 +39,7 @@ struct server {
     struct server_registry registry;
     struct server_routes routes;
     struct server_usage usage;
+    struct server_usage_share usage_share;
     struct authority_plane authority;
     struct admin *admin;
     struct io signals;

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "config/config.h"
 #include "loop/loop.h"
+#include "main/server_usage_share.h"
 #include "obs/metrics.h"
 #include "registry/usage.h"
 
@@ -30,6 +31,7 @@ enum { STORED, FAILED };
 
 /* One write of all that has changed. */
 struct writing {
+    struct server_usage *usage;
     struct store_txn txn;
     struct store_db db;
     unsigned n;
@@ -44,6 +46,10 @@ static void write_one(void *context, struct str tenant, const struct usage_state
                      state->connected_ms);
 
     w->n++;
+    pthread_mutex_lock(&w->usage->share_lock);
+    if (w->usage->share)
+        server_usage_share_tell(w->usage->share, tenant, state);
+    pthread_mutex_unlock(&w->usage->share_lock);
     if (w->e == E_OK)
         w->e = store_put(&w->txn, w->db, tenant, (struct str){value, (size_t)n});
 }
@@ -52,7 +58,7 @@ static void write_one(void *context, struct str tenant, const struct usage_state
 static void write_changes(struct server_usage *u)
 {
     struct errinfo ei = {0};
-    struct writing w = {.db = u->db};
+    struct writing w = {.usage = u, .db = u->db};
 
     w.e = store_begin(u->store, &w.txn);
     if (w.e == E_OK) {
@@ -146,12 +152,20 @@ err server_usage_open(struct server_usage *u, const struct config *config, struc
         return errinfo_set(ei, E_IO, "cannot read what tenants have used from %s/usage", config->data_dir.p);
     metrics_register(counts, ARRAY_LEN(counts));
     pthread_mutex_init(&u->lock, NULL);
+    pthread_mutex_init(&u->share_lock, NULL);
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&u->ended, &attributes);
     pthread_condattr_destroy(&attributes);
     u->runs = pthread_create(&u->thread, NULL, run, u) == 0;
     return u->runs ? E_OK : errinfo_set(ei, E_IO, "cannot start the thread that keeps what tenants have used");
+}
+
+void server_usage_use_share(struct server_usage *u, struct server_usage_share *share)
+{
+    pthread_mutex_lock(&u->share_lock);
+    u->share = share;
+    pthread_mutex_unlock(&u->share_lock);
 }
 
 void server_usage_close(struct server_usage *u)

@@ -51,6 +51,7 @@ struct routes *routes_new(const struct routes_settings *settings)
     for (unsigned i = 0; i < n; i++)
         routes_replica_init(&r->replicas[i], r, &settings->workers->list[i]);
     routes_keeper_init(&r->keeper, r);
+    routes_reports_init(r);
     return r;
 }
 
@@ -89,10 +90,16 @@ void routes_free(struct routes *r)
     for (unsigned i = 0; i < r->settings.workers->n; i++)
         routes_replica_fini(&r->replicas[i]);
     routes_keeper_fini(&r->keeper);
+    routes_reports_fini(r);
     mem_free(MEM_ROUTES, r->replicas);
     mem_free(MEM_ROUTES, r->texts[0]);
     mem_free(MEM_ROUTES, r->texts[1]);
     mem_free(MEM_ROUTES, r);
+}
+
+struct str routes_name(const struct routes *r)
+{
+    return r->settings.instance;
 }
 
 unsigned routes_worker_of(const struct routes *r, struct str tenant)

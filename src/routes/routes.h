@@ -102,6 +102,9 @@ void routes_stop(struct routes *routes);
 /* After routes_stop() and table_close(), which may still call its ops. NULL is a no-op. */
 void routes_free(struct routes *routes);
 
+/* This process's name, as in the settings. Any thread. */
+struct str routes_name(const struct routes *routes);
+
 /* The replica that has a tenant, and a worker's. Any thread; they live as long as the routes. */
 struct routes_replica *routes_replica_of(struct routes *routes, struct str tenant);
 struct routes_replica *routes_replica_at(struct routes *routes, unsigned worker);
@@ -209,3 +212,17 @@ bool routes_next_waiting(struct routes_replica *replica, struct str tenant, stru
 /* It was delivered, or has expired. E_DENIED: it is not there any more. */
 void routes_forget(struct routes_replica *replica, struct routes_write *write, struct str tenant, struct str device,
                    uint64_t number);
+
+/* --- reports: what an instance tells all others --- */
+
+enum { ROUTES_REPORT_MAX = 1000 /* bytes */ };
+
+/* Tells all instances, in place of what this one has told under the key before; written within a second, again and again until it
+ * is, and kept when this instance is gone. Any thread. What is too long, or too much, is dropped and counted. */
+void routes_tell(struct routes *routes, struct str key, struct str value);
+
+/* What an instance has told, also this one, and when the table is read at the start; by which incarnation. On worker 0. */
+typedef void routes_on_report(void *context, struct str instance, uint64_t incarnation, struct str key, struct str value);
+
+/* Before routes_start(). */
+void routes_listen_reports(struct routes *routes, routes_on_report *on_report, void *context);

@@ -329,6 +329,27 @@ static enum routes_reason forget(struct table_txn *txn, const struct routes_reco
     return reason == ROUTES_FINE ? put_counts(txn, &key, &tenant, &device) : reason;
 }
 
+/* --- reports --- */
+
+static enum routes_reason tell(struct table_txn *txn, const struct routes_record *request, struct buf *out_rest)
+{
+    struct routes_record item, instance, key = {.instance = request->instance};
+    enum routes_reason reason = ROUTES_FINE;
+    struct str items = request->rest;
+    bool has_failed = false;
+
+    (void)out_rest;
+    if (!get_lease(txn, request, &instance))
+        return ROUTES_NOT_LEASED;
+    while (reason == ROUTES_FINE && routes_record_take_item(&items, ROUTES_TELL, &item, &has_failed)) {
+        const struct routes_record value = {.kind = ROUTES_REPORT, .incarnation = request->incarnation, .rest = item.gateway};
+
+        key.id = item.id;
+        reason = put(txn, &key, &value);
+    }
+    return has_failed ? ROUTES_NOT_UNDERSTOOD : reason;
+}
+
 /* --- all --- */
 
 static const struct {
@@ -346,6 +367,7 @@ static const struct {
     {ROUTES_KEEP, keep},
     {ROUTES_FORGET, forget},
     {ROUTES_BEGIN, begin},
+    {ROUTES_TELL, tell},
 };
 
 enum table_verdict routes_decide(void *context, struct table_txn *txn, struct str request, struct buf *out_reply)

@@ -10,7 +10,8 @@ enum {
     AGAIN_MS = 1000,
 };
 
-static const char fill_kinds[] = {ROUTES_INSTANCE, ROUTES_DONE, ROUTES_GATEWAY, ROUTES_DEVICE_COUNT, ROUTES_ROUTE};
+static const char fill_kinds[] = {ROUTES_INSTANCE,     ROUTES_DONE,  ROUTES_GATEWAY,
+                                  ROUTES_DEVICE_COUNT, ROUTES_ROUTE, ROUTES_REPORT};
 
 /* Before key and value of one change. */
 struct head {
@@ -89,6 +90,8 @@ void routes_feed_on_applied(void *context, const struct table_change *change)
     is_for_all = key.kind == ROUTES_INSTANCE || key.kind == ROUTES_DONE;
     if (key.kind == ROUTES_ROUTE || key.kind == ROUTES_GATEWAY || key.kind == ROUTES_DEVICE_COUNT)
         of = routes_worker_of(routes, key.tenant);
+    if (key.kind == ROUTES_REPORT)
+        of = 0;
     if (key.kind == ROUTES_ROUTE || key.kind == ROUTES_GATEWAY)
         routes_feed_note_matter(routes, change->offset + 1);
     for (unsigned i = 0; i < routes->settings.workers->n; i++)

@@ -44,4 +44,6 @@ struct metric routes_metrics[ROUTES_COUNTS] = {
         COUNTER("millrace_routes_orphans_total", "Subscriptions of instances that are gone that this one has removed"),
     [ROUTES_COUNT_DONE_DROPPED] =
         COUNTER("millrace_routes_done_dropped_total", "Ranges of done commands that were too many to be kept"),
+    [ROUTES_COUNT_REPORTS_DROPPED] =
+        COUNTER("millrace_routes_reports_dropped_total", "What this instance could not tell the others: too much waited"),
 };

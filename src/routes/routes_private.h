@@ -214,6 +214,27 @@ struct routes_keeper {
     atomic_bool is_filled_posted, is_poked;
 };
 
+/* --- reports (routes_report.c) --- */
+
+struct routes_reports {
+    struct worker *worker; /* 0 */
+    routes_on_report *on_report;
+    void *context;
+
+    pthread_mutex_t lock;
+    struct map waiting; /* as names: the key is the tenant, what it says the gateway */
+    atomic_bool is_posted;
+    struct mail mail;
+
+    /* Worker 0's. */
+    struct timer timer;
+    struct table_write write;
+    struct buf body;
+    struct routes_names *out[ROUTES_ITEMS_MAX];
+    size_t n_out;
+    bool is_out;
+};
+
 /* --- all --- */
 
 struct routes {
@@ -221,6 +242,7 @@ struct routes {
     struct table *table;
     struct routes_replica *replicas;
     struct routes_keeper keeper;
+    struct routes_reports reports;
     char *texts[2];   /* of the settings */
     uint64_t process; /* the upper bits of all our incarnations */
     uint64_t n_incarnations;
@@ -299,3 +321,11 @@ void routes_sweep_clear(struct routes_sweep *sweep);
 void routes_gateways_init(struct routes_replica *replica);
 void routes_gateways_start(struct routes_replica *replica);
 void routes_gateways_fini(struct routes_replica *replica);
+
+/* --- routes_report.c --- */
+void routes_reports_init(struct routes *r);
+void routes_reports_fini(struct routes *r);
+/* Sends some of what waits, unless something is under way. Worker 0; a timer calls it. */
+void routes_reports_send(struct routes *r);
+void routes_report_apply(struct routes_replica *replica, const struct routes_record *key, const struct routes_record *value,
+                         uint64_t offset);

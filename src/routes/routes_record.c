@@ -40,6 +40,7 @@ static const struct format keys[] = {
     {ROUTES_WAITING_ID, {TEXT(tenant), TEXT(device), REST(id)}},
     {ROUTES_DEVICE_COUNT, {TEXT(tenant), REST(device)}},
     {ROUTES_TENANT_COUNT, {REST(tenant)}},
+    {ROUTES_REPORT, {TEXT(instance), REST(id)}},
 };
 
 /* The incarnation stands at the same place in all requests that have one. */
@@ -52,6 +53,7 @@ static const struct format records[] = {
     {ROUTES_WAITING_ID, {NUMBER(number)}},
     {ROUTES_DEVICE_COUNT, {NUMBER(count)}},
     {ROUTES_TENANT_COUNT, {NUMBER(count), NUMBER(number)}},
+    {ROUTES_REPORT, {NUMBER(incarnation), REST(rest)}},
     {ROUTES_LEASE,
      {NUMBER(incarnation), TEXT(instance), NUMBER(number), NUMBER(seen), NUMBER(lease_ms), NUMBER(roles), TEXT(address)}},
     {ROUTES_PUBLISH, {NUMBER(incarnation), TEXT(instance), NUMBER(number), NUMBER(seen), REST(rest)}},
@@ -64,6 +66,7 @@ static const struct format records[] = {
     {ROUTES_CLEAN, {NUMBER(at_ms), REST(rest)}},
     {ROUTES_KEEP, {NUMBER(max_of_device), NUMBER(max_of_tenant), TEXT(tenant), TEXT(device), TEXT(id), REST(rest)}},
     {ROUTES_FORGET, {NUMBER(number), TEXT(tenant), TEXT(device)}},
+    {ROUTES_TELL, {NUMBER(incarnation), TEXT(instance), REST(rest)}},
     {ROUTES_BEGIN, {NUMBER(partition), NUMBER(from), TEXT(topic)}},
     {ROUTES_ANSWER, {NUMBER(number), REST(rest)}},
 };
@@ -73,6 +76,7 @@ static const struct format items[] = {
     {ROUTES_REMOVE, {NUMBER(epoch), TEXT(tenant), TEXT(device)}},
     {ROUTES_NOTE, {TEXT(tenant), TEXT(device), TEXT(gateway)}},
     {ROUTES_CLEAN, {TEXT(tenant), TEXT(device)}},
+    {ROUTES_TELL, {TEXT(id), TEXT(gateway)}}, /* the second is what it says */
 };
 
 static const struct format *find(const struct format *formats, size_t n, enum routes_kind kind)

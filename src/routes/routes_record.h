@@ -29,6 +29,7 @@ enum routes_kind {
     ROUTES_WAITING_ID = 'k',   /* which waiting command has an id */
     ROUTES_DEVICE_COUNT = 'n', /* of waiting commands */
     ROUTES_TENANT_COUNT = 't', /* and the last number given to one; stays for ever */
+    ROUTES_REPORT = 'u',
     /* Requests. */
     ROUTES_LEASE = 'L',
     ROUTES_PUBLISH = 'P',
@@ -41,6 +42,7 @@ enum routes_kind {
     ROUTES_KEEP = 'K',
     ROUTES_FORGET = 'G',
     ROUTES_BEGIN = 'B',
+    ROUTES_TELL = 'U',
     /* What the owner answers. */
     ROUTES_ANSWER = 'A',
 };

@@ -354,8 +354,9 @@ static const struct {
     void (*apply)(struct routes_replica *r, const struct routes_record *key, const struct routes_record *value,
                   uint64_t offset);
 } kinds[] = {
-    {ROUTES_INSTANCE, false, apply_instance}, {ROUTES_ROUTE, true, apply_route},        {ROUTES_GATEWAY, true, apply_gateway},
-    {ROUTES_DONE, false, apply_done},         {ROUTES_DEVICE_COUNT, true, apply_queue},
+    {ROUTES_INSTANCE, false, apply_instance}, {ROUTES_ROUTE, true, apply_route},
+    {ROUTES_GATEWAY, true, apply_gateway},    {ROUTES_DONE, false, apply_done},
+    {ROUTES_DEVICE_COUNT, true, apply_queue}, {ROUTES_REPORT, false, routes_report_apply},
 };
 
 void routes_replica_apply(struct routes_replica *r, struct str key, struct str value, uint64_t offset)
