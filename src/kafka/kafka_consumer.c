@@ -196,6 +196,8 @@ static void check_end(struct kafka_consumer *c)
         return;
     if (c->member)
         kafka_consumer_group_leave(c);
+    if (c->is_transient)
+        kafka_partition_leave_all(c); /* the topic may go with its reader */
     loop_stop(&c->loop);
 }
 

@@ -27,7 +27,7 @@ enum {
 };
 
 /* Who reads: a label of the metrics. */
-enum kafka_consumer_reader { KAFKA_CONSUMER_RULES, KAFKA_CONSUMER_COMMANDS, KAFKA_CONSUMER_READERS };
+enum kafka_consumer_reader { KAFKA_CONSUMER_RULES, KAFKA_CONSUMER_COMMANDS, KAFKA_CONSUMER_INSTANCES, KAFKA_CONSUMER_READERS };
 
 /* All views are borrowed for the call. */
 struct kafka_consumer_settings {

@@ -33,9 +33,10 @@
 struct metric kafka_consumer_metrics[KAFKA_CONSUMER_READERS][KAFKA_CONSUMER_METRICS] = {
     [KAFKA_CONSUMER_RULES] = METRICS("rules"),
     [KAFKA_CONSUMER_COMMANDS] = METRICS("commands"),
+    [KAFKA_CONSUMER_INSTANCES] = METRICS("instances"),
 };
 
 struct metric kafka_consumer_errors[1] = {
     {.name = "millrace_kafka_consumer_errors_total",
-     .help = "Errors of connections, brokers and partitions while reading, rules, commands and tables together",
+     .help = "Errors of connections, brokers and partitions while reading, of all readers and tables together",
      .kind = METRIC_COUNTER}};

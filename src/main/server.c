@@ -144,6 +144,11 @@ static void on_routes_ready(struct mail *m)
     note_ready(CONTAINER_OF(m, struct server, routes_ready));
 }
 
+static void on_topics_ready(struct mail *m)
+{
+    note_ready(CONTAINER_OF(m, struct server, topics_ready));
+}
+
 static void drain_kafka(struct server *s, uint32_t limit_ms)
 {
     if (s->is_kafka_draining)
@@ -167,9 +172,17 @@ static void note_drained(struct server *s)
     }
 }
 
+/* From now on nobody sends anything. */
 static void on_routes_left(struct mail *m)
 {
-    note_drained(CONTAINER_OF(m, struct server, routes_left));
+    struct server *s = CONTAINER_OF(m, struct server, routes_left);
+
+    server_command_topics_leave(s, &s->topics_left);
+}
+
+static void on_topics_left(struct mail *m)
+{
+    note_drained(CONTAINER_OF(m, struct server, topics_left));
 }
 
 static void on_mqtt_drained(struct mail *m)
@@ -359,7 +372,9 @@ err server_init(struct server *s, const struct server_start *start, struct errin
         .registry_ready = {.on_mail = on_registry_ready},
         .routes_ready = {.on_mail = on_routes_ready},
         .routes_left = {.on_mail = on_routes_left},
-        .n_unready = 2,
+        .topics_ready = {.on_mail = on_topics_ready},
+        .topics_left = {.on_mail = on_topics_left},
+        .n_unready = 3,
     };
     process_raise_descriptors();
     bound_arenas(s->now->config);
@@ -382,6 +397,8 @@ err server_init(struct server *s, const struct server_start *start, struct errin
     if (e == E_OK)
         e = server_command_link_open(s, ei);
     if (e == E_OK)
+        e = server_command_topics_open(s, ei);
+    if (e == E_OK)
         e = server_routes_open(s, &s->routes_ready, ei);
     if (e == E_OK)
         share_usage(s);
@@ -394,6 +411,8 @@ err server_init(struct server *s, const struct server_start *start, struct errin
     if (e == E_OK)
         e = workers_start(&s->workers, ei);
     s->workers_run = e == E_OK;
+    if (e == E_OK)
+        server_command_topics_begin(s, &s->topics_ready);
     return e;
 }
 
@@ -404,6 +423,7 @@ void server_fini(struct server *s)
         loop_turn(&s->loop, 0);
     server_feed_stop(&s->feed);
     server_command_stop(&s->command);
+    server_command_topics_stop(&s->command_topics);
     server_registry_stop(&s->registry);
     if (s->kafka)
         kafka_stop(s->kafka); /* before the workers: its answers go to their mailboxes */
@@ -416,6 +436,7 @@ void server_fini(struct server *s)
     server_feed_free(&s->feed);
     server_command_free(&s->command);
     server_command_link_free(&s->command_link);
+    server_command_topics_free(&s->command_topics);
     server_usage_use_share(&s->usage, NULL);
     server_routes_free(&s->routes);
     server_usage_share_close(&s->usage_share);

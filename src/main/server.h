@@ -14,6 +14,7 @@
 #include "main/reload.h"
 #include "main/server_command.h"
 #include "main/server_command_link.h"
+#include "main/server_command_topics.h"
 #include "main/server_fanout.h"
 #include "main/server_feed.h"
 #include "main/server_registry.h"
@@ -35,6 +36,7 @@ struct server {
     struct server_feed feed;
     struct server_command command;
     struct server_command_link command_link;
+    struct server_command_topics command_topics;
     struct server_fanout fanout; /* absent without a section `fanout` */
     struct server_registry registry;
     struct server_routes routes;
@@ -45,9 +47,9 @@ struct server {
     struct io signals;
     struct timer drain_timer;
     struct mail mqtt_started, mqtt_drained, http_started, http_drained, fanout_started, fanout_drained, registry_ready,
-        routes_ready, routes_left;
-    unsigned n_unready;   /* registry, and routes */
-    unsigned n_undrained; /* adapters, and the fan-out; then the routes */
+        routes_ready, routes_left, topics_ready, topics_left;
+    unsigned n_unready;   /* registry, routes, and the topic between instances */
+    unsigned n_undrained; /* adapters, and the fan-out; then the routes; then that topic */
     bool is_leaving;      /* the routes are */
     struct kafka_drain kafka_drain;
     struct server_topics *topics; /* of the start */

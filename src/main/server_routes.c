@@ -104,6 +104,14 @@ static unsigned roles_of(const struct config *config)
     return roles[has_roles ? config->command.role : CONFIG_COMMAND_ROLE_ALL];
 }
 
+/* On worker 0. */
+static void on_fenced(void *context, struct str instance)
+{
+    struct server *s = context;
+
+    server_command_topics_forget(&s->command_topics, instance);
+}
+
 static err make_routes(struct server_routes *r, const struct config *config, struct errinfo *ei)
 {
     char name[KAFKA_OPTIONS_INSTANCE_BYTES];
@@ -113,6 +121,8 @@ static err make_routes(struct server_routes *r, const struct config *config, str
         .roles = roles_of(config),
         .lease_ms = (uint32_t)config->command.lease_ms,
         .is_alone = !r->is_shared,
+        .on_fenced = on_fenced,
+        .context = r->server,
     };
     err e = kafka_options_instance(config, name, ei);
 
