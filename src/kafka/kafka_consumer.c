@@ -269,6 +269,7 @@ static void on_settled(struct mail *m)
         loop_defer(&c->loop, &c->poll_task);
     if (p->is_dirty && !wheel_is_set(&c->commit_timer))
         wheel_start(&c->loop.wheel, &c->commit_timer, COMMIT_MS);
+    kafka_consumer_group_try_leave(c);
 }
 
 static void settle(struct source *source, struct source_record *r)
@@ -338,6 +339,14 @@ void kafka_consumer_read_wanted(struct kafka_consumer *c)
     mailbox_post(&c->loop.mailbox, &c->read_mail);
 }
 
+static void on_pause(struct mail *m)
+{
+    struct kafka_consumer *c = CONTAINER_OF(m, struct kafka_consumer, pause_mail);
+
+    if (!c->is_stopped)
+        kafka_consumer_group_try_leave(c);
+}
+
 static void on_anew(struct mail *m)
 {
     struct kafka_consumer *c = CONTAINER_OF(m, struct kafka_consumer, anew_mail);
@@ -391,6 +400,7 @@ static err open_loop(struct kafka_consumer *c, struct errinfo *ei)
     kafka_partition_init(c);
     c->stop_timer.on_timer = on_stop_timer;
     c->stop_mail.on_mail = on_stop;
+    c->pause_mail.on_mail = on_pause;
     c->anew_mail.on_mail = on_anew;
     c->want_mail.on_mail = on_want;
     c->read_mail.on_mail = on_read;
@@ -514,7 +524,8 @@ void kafka_consumer_begin_anew(struct kafka_consumer *c)
 
 void kafka_consumer_pause(struct kafka_consumer *c)
 {
-    atomic_store(&c->is_pausing, true);
+    if (!atomic_exchange(&c->is_pausing, true))
+        mailbox_post(&c->loop.mailbox, &c->pause_mail);
 }
 
 void kafka_consumer_stop(struct kafka_consumer *c)

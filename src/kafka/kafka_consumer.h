@@ -74,7 +74,8 @@ void kafka_consumer_read_wanted(struct kafka_consumer *c);
  * Any thread, while the consumer runs. */
 void kafka_consumer_begin_anew(struct kafka_consumer *c);
 
-/* No record is handed out any more; what is out may still be settled and is committed. Any thread, also twice. */
+/* No record is handed out any more; what is out may still be settled and is committed. A shared group is left as soon as nothing
+ * is out. Any thread, also twice. */
 void kafka_consumer_pause(struct kafka_consumer *c);
 
 /* Commits what has been settled, for which Kafka has 5 s, and ends the threads. What is settled later is too late: it comes again

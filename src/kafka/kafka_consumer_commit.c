@@ -117,6 +117,7 @@ static void note_committed(struct kafka_consumer *c, const char *topic, int32_t 
     if (!p)
         return;
     p->committed = p->sent;
+    p->has_position = true;
     if (!p->awaits_commit)
         return;
     p->awaits_commit = false;
@@ -166,4 +167,6 @@ void kafka_consumer_committed(struct kafka_consumer *c, rd_kafka_event_t *event)
         kafka_consumer_group_on_committed(c);
     if (has_dirty(c) && !wheel_is_set(&c->commit_timer))
         wheel_start(&c->loop.wheel, &c->commit_timer, is_well ? 1 : RETRY_MS);
+    if (is_well)
+        kafka_consumer_group_try_leave(c);
 }

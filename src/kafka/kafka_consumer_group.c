@@ -132,7 +132,7 @@ void kafka_consumer_group_poll(struct kafka_consumer *c)
 {
     rd_kafka_message_t *m;
 
-    while ((m = rd_kafka_consumer_poll(c->member, 0))) {
+    while (!c->is_leaving && (m = rd_kafka_consumer_poll(c->member, 0))) {
         if (m->err) {
             metric_add(kafka_consumer_errors, 1);
             LOG_DEBUG(LOG_KAFKA, "consumer.group", F_STR("group", c->group), F_TEXT("error", rd_kafka_err2name(m->err)),
@@ -200,9 +200,29 @@ err kafka_consumer_group_open(struct kafka_consumer *c, const struct kafka_setti
 
 void kafka_consumer_group_leave(struct kafka_consumer *c)
 {
+    if (c->is_leaving)
+        return;
     c->is_leaving = true;
+    note(c, "leaves", 0);
     kafka_partition_leave_all(c);
     if (c->is_revoking)
         give_back(c);
     rd_kafka_consumer_close(c->member);
+}
+
+static bool is_anything_out(const struct kafka_consumer *c)
+{
+    for (const struct kafka_partition *p = c->list; p; p = p->next)
+        if (p->window.n_unsettled)
+            return true;
+    return false;
+}
+
+void kafka_consumer_group_try_leave(struct kafka_consumer *c)
+{
+    if (!c->member || !atomic_load(&c->is_pausing) || c->is_leaving || c->is_revoking || is_anything_out(c))
+        return;
+    kafka_consumer_commit(c);
+    if (!c->is_committing)
+        kafka_consumer_group_leave(c);
 }

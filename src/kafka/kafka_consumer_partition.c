@@ -216,24 +216,32 @@ struct kafka_partition *kafka_partition_add(struct kafka_consumer *c, const char
     return p;
 }
 
-static bool is_at(const struct kafka_place *place, const struct kafka_found *found)
+/* Whether nobody has moved the position since we did: then what is out is still ours to settle. One that is not there any more was
+ * of an earlier topic with the name. */
+static bool is_unmoved(const struct kafka_partition *p, const struct kafka_found *found)
 {
-    struct kafka_place other = kafka_place_of(found->offset, (struct str){found->metadata, found->metadata_n});
+    struct kafka_place now = kafka_place_of(found->offset, (struct str){found->metadata, found->metadata_n});
+    const struct kafka_place *ours[] = {&p->committed, &p->sent};
 
-    return place->offset == other.offset && place->metadata == other.metadata;
+    if (!p->is_kept || found->is_new == p->has_position)
+        return false;
+    for (size_t i = 0; i < ARRAY_LEN(ours); i++)
+        if (ours[i]->offset == now.offset && ours[i]->metadata == now.metadata)
+            return true;
+    return false;
 }
 
 void kafka_partition_place(struct kafka_consumer *c, struct kafka_partition *p, const struct kafka_found *found)
 {
     struct str metadata = {found->metadata, found->metadata_n};
 
-    /* Nobody has moved the position since we did: what is out is still ours to settle. */
-    if (!p->is_kept || (!is_at(&p->committed, found) && !is_at(&p->sent, found))) {
+    if (!is_unmoved(p, found)) {
         kafka_partition_lose(c, p);
         kafka_window_start(&p->window, found->offset, metadata);
     }
     p->committed = p->sent = kafka_place_of(found->offset, metadata);
     p->is_kept = p->is_ours = p->is_placed = true;
+    p->has_position = !found->is_new;
     p->awaits_commit = c->member && found->is_new;
     p->is_dirty = p->is_dirty || p->awaits_commit;
 }

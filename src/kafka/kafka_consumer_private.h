@@ -49,6 +49,7 @@ struct kafka_partition {
     bool is_placed;     /* and it is known where the group stands */
     bool is_kept;       /* the window is good for the place last committed */
     bool awaits_commit; /* of the first position, before anything is read */
+    bool has_position;  /* the cluster had one, when it was last heard of */
     struct kafka_place committed, sent;
     struct kafka_loss *losses;
 };
@@ -73,7 +74,7 @@ struct kafka_consumer {
     bool is_running, is_stopped;
     atomic_bool is_pausing; /* nothing is handed out any more */
     struct mail stop_mail;
-    struct mail anew_mail;
+    struct mail pause_mail, anew_mail;
     atomic_bool is_asked_anew;        /* it is on its way */
     struct mail want_mail, read_mail; /* the steps of kafka_consumer_want() */
     void *next_wants;                 /* with want_mail */
@@ -167,8 +168,11 @@ void kafka_consumer_group_poll(struct kafka_consumer *c);
 /* A commit was answered, or there was none to send: what waits for it goes on. */
 void kafka_consumer_group_on_committed(struct kafka_consumer *c);
 
-/* Leaves, so that others take over at once. May wait for the cluster. */
+/* Leaves, so that others take over at once. May wait for the cluster. A second call is a no-op. */
 void kafka_consumer_group_leave(struct kafka_consumer *c);
+
+/* Nothing is handed out any more: leaves as soon as nothing is out and everything is committed, rather than at the end. */
+void kafka_consumer_group_try_leave(struct kafka_consumer *c);
 
 /* --- kafka_consumer_commit.c; the consumer's thread --- */
 

@@ -32,6 +32,7 @@ struct bench {
     size_t n_records;
     size_t n_full;
     uint32_t max_unsettled;
+    struct mail *started; /* no positions are kept */
 };
 
 static struct bench b;
@@ -131,6 +132,9 @@ static void start(void)
                                                .instance = STR("test"),
                                                .max_unsettled = b.max_unsettled,
                                                .find_ms = FIND_MS,
+                                               .is_transient = b.started != NULL,
+                                               .started = b.started,
+                                               .started_home = &b.rig.loop.mailbox,
                                                .reader = &b.reader,
                                                .wants = (char *)(uintptr_t)b.topic};
     struct errinfo ei = {0};
@@ -322,6 +326,57 @@ static void a_partition_without_a_position_begins_where_the_reader_knows_that_it
     start();
     wait_metric(KAFKA_CONSUMER_PARTITIONS, 2 * KAFKA_MOCK_PARTITIONS);
     assert_int_equal(b.n_records, 0);
+    close_bench();
+}
+
+static void on_started(struct mail *m)
+{
+    (void)m;
+    b.is_changed = true;
+}
+
+static void without_positions_everything_that_comes_later_is_read(void **state)
+{
+    static struct mail started = {.on_mail = on_started};
+    struct sink_topic *topic;
+
+    (void)state;
+    open_bench("t", N);
+    b.begins_at_end = true;
+    b.started = &started;
+    topic = rig_topic(&b.rig, "t");
+    for (size_t round = 0; round < 2; round++) {
+        uint64_t since_ms = loop_clock_ms();
+
+        produce(topic, round * 20, 10);
+        b.is_changed = false;
+        start();
+        while (!b.is_changed)
+            turn(since_ms, "the beginning");
+        produce(topic, round * 20 + 10, 10);
+        wait_records(10);
+        for (size_t i = 0; i < 10; i++) {
+            assert_int_equal(number_of(b.records[i]), round * 20 + 10 + i);
+            settle(i);
+        }
+        stop(); /* what it settled is not remembered */
+    }
+    close_bench();
+}
+
+static void a_topic_that_is_known_to_be_anew_is_read_from_its_beginning(void **state)
+{
+    (void)state;
+    open_bench("t", N);
+    produce(rig_topic(&b.rig, "t"), 0, N);
+    start();
+    wait_records(N);
+    kafka_consumer_begin_anew(b.consumer);
+    wait_records(2 * (size_t)N);
+    for (size_t i = 0; i < 2 * (size_t)N; i++) {
+        assert_int_equal(number_of(b.records[i]), i % N);
+        settle(i);
+    }
     close_bench();
 }
 
@@ -576,6 +631,8 @@ int main(void)
         cmocka_unit_test(a_restart_brings_only_what_was_not_settled),
         cmocka_unit_test(a_new_interest_may_begin_at_the_end_and_loses_nothing_from_then_on),
         cmocka_unit_test(a_partition_without_a_position_begins_where_the_reader_knows_that_it_does),
+        cmocka_unit_test(without_positions_everything_that_comes_later_is_read),
+        cmocka_unit_test(a_topic_that_is_known_to_be_anew_is_read_from_its_beginning),
         cmocka_unit_test(a_topic_that_is_not_there_is_told_and_found_when_it_is),
         cmocka_unit_test(what_is_not_wanted_is_left_and_later_goes_on_where_it_stopped),
         cmocka_unit_test(wants_may_change_at_any_moment_and_nothing_comes_twice_or_out_of_order),

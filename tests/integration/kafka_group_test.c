@@ -441,6 +441,27 @@ static void what_is_out_of_partitions_that_stay_is_not_read_again(void **state)
     close_bench();
 }
 
+static void one_that_ends_leaves_as_soon_as_nothing_is_out(void **state)
+{
+    struct member *one = &b.members[0], *two = &b.members[1];
+
+    (void)state;
+    open_bench();
+    open_two();
+    two->settles = true;
+    produce(KEYS);
+    while (one->n_held + two->n_read < KEYS)
+        turn(loop_clock_ms(), "records");
+    kafka_consumer_pause(one->consumer);
+    produce(N);
+    wait_for(&two->n_read, 2 * KEYS, "records of its own partitions"); /* the other still has its part */
+    settle_held(one, one->n_held);
+    wait_all_settled();
+    for (size_t i = 0; i < N + KEYS; i++)
+        assert_int_equal(b.seen[i].n_read, 1);
+    close_bench();
+}
+
 static void new_topics_are_read_from_their_beginning(void **state)
 {
     (void)state;
@@ -551,6 +572,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(members_divide_what_there_is_and_everything_is_read_once),
         cmocka_unit_test(what_one_that_leaves_has_not_settled_is_read_by_another),
         cmocka_unit_test(what_is_out_of_partitions_that_stay_is_not_read_again),
+        cmocka_unit_test(one_that_ends_leaves_as_soon_as_nothing_is_out),
         cmocka_unit_test(new_topics_are_read_from_their_beginning),
         cmocka_unit_test(a_topic_that_was_made_anew_is_read_from_its_beginning),
         cmocka_unit_test(other_wants_are_subscribed_to_at_once),
