@@ -9,6 +9,7 @@
 #include "base/siphash.h"
 #include "loop/loop.h"
 #include "loop/worker.h"
+#include "obs/metrics.h"
 #include "registry/usage.h"
 #include "routes/routes.h"
 
@@ -17,6 +18,10 @@ enum { VALUE_BYTES = 160, LOOK_MS = 1000 };
 /* A report: a version, then the numbers of struct usage_state. */
 #define FORMAT_WRITE "1 %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64
 #define FORMAT_READ  "1 %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64
+
+static struct metric counts[] = {{.name = "millrace_usage_reports_total",
+                                  .help = "Times that another instance has told what a tenant uses",
+                                  .kind = METRIC_COUNTER}};
 
 /* What one instance has told. */
 struct report {
@@ -129,6 +134,7 @@ static void on_report(void *context, struct str instance, uint64_t incarnation, 
         usage_restore(tenant, &state);
         return;
     }
+    metric_add(&counts[0], 1);
     account = make_account(share, tenant);
     report = make_report(account, instance);
     report->incarnation = incarnation;
@@ -151,6 +157,7 @@ static void on_timer(struct timer *t)
 void server_usage_share_open(struct server_usage_share *share, struct routes *routes, struct worker *worker)
 {
     *share = (struct server_usage_share){.routes = routes, .worker = worker, .timer = {.on_timer = on_timer}};
+    metrics_register(counts, ARRAY_LEN(counts));
     routes_listen_reports(routes, on_report, share);
     wheel_start(&worker->loop.wheel, &share->timer, LOOK_MS);
 }

@@ -5,7 +5,7 @@ import pytest
 import requests
 
 from lib.application import FAILURE, Application
-from lib.mqtt import V311, V5, Client
+from lib.mqtt import CONNACK, V311, V5, Client, connect_packet
 from lib.wait import HANG_S, until
 
 VERSIONS = pytest.mark.parametrize("version, code", [(V311, 5), (V5, 0x97)])
@@ -159,3 +159,44 @@ def test_a_restart_keeps_what_was_used(serve, make_config, kafka, tenant, end):
         server.stop()
     server = serve(config)
     assert [post(server, tenant, data).status_code for data in ("123", "12", "1")] == [429, 202, 429]
+
+
+@pytest.fixture
+def two(serve, make_config, kafka, tenant):
+    """two(limits): two instances whose tenant has these limits, and a function that waits until the second has heard of the first."""
+    def begin(limits):
+        servers = []
+        for name in "ab":
+            config = make_config(kafka.bootstrap, {"d1": {"auth_id": "a1", "password": "pw"}, "d2": {"auth_id": "a2", "password": "pw"}},
+                                 instance=f"{tenant}-{name}", command={"lease": "1s"})
+            config["listeners"] += [{"http": "127.0.0.1:0"}]
+            config["tenants"][tenant]["resource-limits"] = limits
+            servers.append(serve(config))
+        before = servers[1].metrics().sum("millrace_usage_reports_total")
+
+        def told():
+            until(lambda: servers[1].metrics().sum("millrace_usage_reports_total") > before, "what the other instance tells")
+        return *servers, told
+    return begin
+
+
+def test_connections_are_those_to_all_instances_that_live(two, login, tenant):
+    a, b, told = two({"max-connections": 1})
+    login(a, "a1").ping()
+    told()
+    login(b, "a2", expect=5).expect_closed()
+    assert b.metrics().sum(REFUSED, reason="tenant_max_connections") == 1
+    a.kill()  # what its connections counted ends with its lease
+
+    def is_admitted():
+        with Client(b.mqtt, V5) as client:
+            client.send(connect_packet(V5, "client-a2", f"a2@{tenant}", "pw"))
+            return client.expect(CONNACK).body[1] == 0
+    until(is_admitted, "the end of the other's connection")
+
+
+def test_the_data_volume_is_that_through_all_instances(two, tenant):
+    a, b, told = two({"data-volume": {"max-bytes": 5}})
+    assert post(a, tenant, "123").status_code == 202
+    told()
+    assert [post(b, tenant, data).status_code for data in ("123", "12", "1")] == [429, 202, 429]
