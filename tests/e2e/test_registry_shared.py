@@ -69,6 +69,20 @@ def test_of_changes_at_several_instances_to_one_version_exactly_one_is_done(inst
         version = ask(servers[0], "GET", "/devices/t1/d1").headers["ETag"]
 
 
+def test_an_import_at_one_is_known_to_an_import_at_the_other(instance):
+    first, second = instance("one"), instance("two")
+
+    def bring(server, tenant, lines, **counts):
+        answer = requests.post(f"http://{server.admin}/v1/import/{tenant}", data=lines, timeout=HANG_S)
+        assert answer.status_code == 200 and {name: answer.json()[name] for name in counts} == counts, answer.text
+
+    for number in range(5):
+        tenant, lines = f"t{number}", "".join(json.dumps({"id": f"d{i}", "device": {"ext": {"n": number}}}) + "\n" for i in range(300))
+        assert ask(first, "POST", f"/tenants/{tenant}").status_code == 201
+        bring(second, tenant, lines, created=300, failed=0)
+        bring(first, tenant, lines, unchanged=300, failed=0)
+
+
 def test_what_is_managed_outlives_every_instance(instance):
     server = instance("one")
     assert ask(server, "POST", "/tenants/t1").status_code == 201
