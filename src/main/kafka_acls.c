@@ -129,26 +129,37 @@ static void print_sources(FILE *to, const struct config *config, const char *pri
     }
 }
 
-/* The registry's table (docs/wire/tables.md). */
-static void print_registry(FILE *to, const struct config *config, const char *principal)
+/* A table (docs/wire/tables.md). */
+static void print_table(FILE *to, const struct config *config, const char *principal, const char *table)
 {
     static const struct {
-        const char *type, *name;
+        const char *type, *end;
         bool is_prefixed;
         unsigned operations;
     } rows[] = {
-        {"--topic", "millrace.registry.", true, READ | WRITE | DESCRIBE | CREATE | DESCRIBE_CONFIGS},
-        {"--group", "millrace.registry", false, READ},
-        {"--transactional-id", "millrace.registry.", true, WRITE | DESCRIBE},
+        {"--topic", ".", true, READ | WRITE | DESCRIBE | CREATE | DESCRIBE_CONFIGS},
+        {"--group", "", false, READ},
+        {"--transactional-id", ".", true, WRITE | DESCRIBE},
     };
+    char name[64];
 
-    for (size_t i = 0; i < ARRAY_LEN(rows) && config->is_registry_shared; i++)
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        snprintf(name, sizeof name, "millrace.%s%s", table, rows[i].end);
         print(to, &(struct grant){.principal = principal,
                                   .type = rows[i].type,
                                   .prefix = config->kafka.topic_prefix,
-                                  .name = str_from(rows[i].name),
+                                  .name = str_from(name),
                                   .is_prefixed = rows[i].is_prefixed,
                                   .operations = rows[i].operations});
+    }
+}
+
+static void print_tables(FILE *to, const struct config *config, const char *principal)
+{
+    if (config->is_registry_shared)
+        print_table(to, config, principal, "registry");
+    if (config->command.is_shared && !config->kafka.is_embedded)
+        print_table(to, config, principal, "routes");
 }
 
 /* What is told of changes by the management interface (docs/REGISTRY.md). */
@@ -179,7 +190,7 @@ static void print_instance(FILE *to, const struct config *config, const struct r
     print_hono(to, config, principal);
     print_rules(to, config, rules, principal);
     print_sources(to, config, principal);
-    print_registry(to, config, principal);
+    print_tables(to, config, principal);
     print_records(to, config, principal);
     /* One group an instance, for rules and for commands. */
     print(to, &(struct grant){.principal = principal,
