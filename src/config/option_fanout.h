@@ -37,8 +37,8 @@
          .flags = OPTION_SECRET,                                                                                               \
          range(0, 1024),                                                                                                       \
          in_config(fanout.put_token),                                                                                          \
-         .help = "What PUT /config and DELETE /config must show, as Authorization: Bearer TOKEN. Without one they are open "   \
-                 "to whoever reaches the port, so admin.listen must be on the loopback address."},                             \
+         .help = "What PUT /config, DELETE /config and changes below /parked must show, as Authorization: Bearer TOKEN. "      \
+                 "Without one they are open to whoever reaches the port, so admin.listen must be on the loopback address."},   \
         {.path = "fanout.grace",                                                                                               \
          .type = OPTION_DURATION,                                                                                              \
          .initial = "5s",                                                                                                      \

@@ -90,6 +90,11 @@ bool value_to_duration(struct str s, int64_t *out_ms)
     return with_unit(s, duration_units, ARRAY_LEN(duration_units), out_ms);
 }
 
+bool value_is_loopback(struct str host)
+{
+    return str_starts_with(host, STR("127.")) || str_equal(host, STR("::1")) || str_equal(host, STR("localhost"));
+}
+
 static bool is_ipv6(struct str s)
 {
     char text[INET6_ADDRSTRLEN];

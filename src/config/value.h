@@ -27,6 +27,9 @@ bool value_to_duration(struct str s, int64_t *out_ms);
  * Port 0 is allowed. */
 bool value_to_address(struct str s, struct str *out_host, uint16_t *out_port);
 
+/* Whether only this machine reaches the host: a loopback address, or the name of one. */
+bool value_is_loopback(struct str host);
+
 /* The shortest exact form, as in "64KiB" and "1h", into `buffer`, which holds VALUE_TEXT_BYTES. Returns the text, in
  * `buffer` or constant. */
 const char *value_size_text(int64_t bytes, char *buffer);

@@ -7,6 +7,7 @@
 #include "config/bind.h"
 #include "config/nearest.h"
 #include "config/report.h"
+#include "config/value.h"
 #include "config/verify_tls.h"
 
 /* What the rules are checked with. */
@@ -298,11 +299,6 @@ static void verify_sources(struct verifier *v)
     }
 }
 
-static bool is_loopback(struct str host)
-{
-    return str_starts_with(host, STR("127.")) || str_equal(host, STR("::1")) || str_equal(host, STR("localhost"));
-}
-
 static bool has_source(const struct config_fanout *f, struct str name)
 {
     for (size_t i = 0; i < f->sources.count; i++)
@@ -329,7 +325,7 @@ static void verify_fanout(struct verifier *v)
             FAIL_AT(v, at, "fanout.listen: %.*s is the address of %.*s", STR_ARG(f->listen.text),
                     STR_ARG(config->listeners[i].id));
     if (has_source(f, STR("put")) && f->put_token.n == 0 && config->admin_listen.host.n &&
-        !is_loopback(config->admin_listen.host))
+        !value_is_loopback(config->admin_listen.host))
         FAIL_AT(v, node_of(v, "fanout", "sources"),
                 "fanout.put_token is missing: anybody who reaches admin.listen (%.*s) could change the configuration",
                 STR_ARG(config->admin_listen.text));
@@ -356,7 +352,7 @@ static void verify_management(struct verifier *v)
                      STR_ARG(config->admin_users[k].id));
     }
     if (config->is_managed && !config_is_fanout_alone(config) && config->admin_user_count == 0 && config->admin_listen.host.n &&
-        !is_loopback(config->admin_listen.host))
+        !value_is_loopback(config->admin_listen.host))
         FAIL_AT(v, node_of(v, "admin", "listen"),
                 "admin.users is missing: anybody who reaches admin.listen (%.*s) could change tenants and devices (or "
                 "admin.management: false)",

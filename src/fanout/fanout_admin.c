@@ -4,12 +4,15 @@
 
 #include "base/check.h"
 #include "base/jsonw.h"
+#include "base/log.h"
+#include "config/value.h"
 #include "fanout/fanout_describe.h"
 #include "fanout/fanout_inspect.h"
 #include "fanout/fanout_park_disk.h"
+#include "fanout/fanout_park_order.h"
 #include "loop/loop.h"
 
-enum { ROUTES = 8, PARKED_SHOWN = 100 };
+enum { ROUTES = 12, PARKED_SHOWN = 100 };
 
 struct fanout_admin {
     struct fanout_control *control;
@@ -17,6 +20,7 @@ struct fanout_admin {
     struct fanout *plane;
     struct mailbox *home;
     struct str token;
+    bool is_local; /* the port is on loopback */
     struct http_route routes[ROUTES];
 };
 
@@ -178,8 +182,12 @@ static bool is_allowed(const struct fanout_admin *a, struct http_exchange *x)
     struct str given = http_message_header(&x->request, STR("Authorization"));
     struct buf body = {0};
 
-    if (a->token.n == 0)
+    if (a->token.n == 0 && a->is_local)
         return true;
+    if (a->token.n == 0) {
+        http_exchange_respond_error(x, 403, STR("off loopback fanout.put_token is needed"));
+        return false;
+    }
     if (given.n > scheme.n && str_equal_nocase((struct str){given.p, scheme.n}, scheme) &&
         str_equal_secret(str_from_offset(given, scheme.n), a->token))
         return true;
@@ -254,6 +262,95 @@ static void on_delete_config(struct http_exchange *x, void *context)
     }
 }
 
+/* --- what is parked --- */
+
+/* A request that waits until its order is carried out. */
+struct parked_order {
+    struct fanout_park_order order;
+    struct http_exchange *x;
+    struct buf texts; /* of the path, which the order's views are of */
+};
+
+static void on_ordered(struct mail *m)
+{
+    static const struct {
+        err result;
+        uint16_t status;
+        const char *text;
+    } answers[] = {
+        {E_NOTFOUND, 404, "there is no such parked event"},
+        {E_BUSY, 409, "the event is on its way to its subscriber just now"},
+        {E_IO, 503, "the disk failed"},
+    };
+    struct parked_order *o = CONTAINER_OF(m, struct parked_order, order.mail);
+    const struct fanout_park_order *order = &o->order;
+    bool is_discard = order->action == FANOUT_PARK_DISCARD;
+    struct buf body = {0};
+
+    for (size_t i = 0; i < ARRAY_LEN(answers) && order->result != E_OK; i++)
+        if (answers[i].result == order->result)
+            http_exchange_respond_error(o->x, answers[i].status, str_from(answers[i].text));
+    if (order->n)
+        LOG_WARN(LOG_FANOUT, is_discard ? "fanout.park.discarded" : "fanout.park.hastened", F_INT("events", order->n),
+                 F_INT("number", order->number), F_STR("channel", order->channel), F_STR("subscription", order->uid));
+    if (order->result == E_OK)
+        respond_json(o->x, 200, NULL, 0, &body,
+                     buf_printf(&body, MEM_HTTP, "{\"%s\":%" PRIu64 ",\"under_way\":%" PRIu64 "}\n",
+                                is_discard ? "discarded" : "hastened", order->n, order->n_under_way));
+    buf_free(&o->texts, MEM_HTTP);
+    mem_free(MEM_HTTP, o);
+}
+
+/* Of the path: a number, or namespace, name and uid, which lie side by side in it. False: it is no number. */
+static bool read_order(const struct http_exchange *x, struct parked_order *o)
+{
+    const struct str *params = x->params;
+    size_t n_channel;
+
+    if (x->n_params == 1)
+        return str_to_u64(params[0], INT64_MAX, &o->order.number) && o->order.number > 0;
+    n_channel = params[0].n + 1 + params[1].n;
+    if (buf_append(&o->texts, MEM_HTTP, (struct str){params[0].p, n_channel + 1 + params[2].n}) != E_OK)
+        return false;
+    o->order.channel = (struct str){buf_str(&o->texts).p, n_channel};
+    o->order.uid = str_from_offset(buf_str(&o->texts), n_channel + 1);
+    return true;
+}
+
+static void begin_order(struct http_exchange *x, struct fanout_admin *a, enum fanout_park_action action)
+{
+    struct parked_order *o;
+
+    if (!is_allowed(a, x))
+        return;
+    if (!a->park) {
+        http_exchange_respond_error(x, 404, STR("there is no place for parked events: data_dir is not used"));
+        return;
+    }
+    o = mem_alloc_zero(MEM_HTTP, sizeof *o);
+    o->x = x;
+    o->order.mail.on_mail = on_ordered;
+    o->order.home = a->home;
+    o->order.action = action;
+    if (read_order(x, o)) {
+        fanout_park_disk_order(a->park, &o->order);
+        return;
+    }
+    buf_free(&o->texts, MEM_HTTP);
+    mem_free(MEM_HTTP, o);
+    http_exchange_respond_error(x, 400, STR("the path has no number from 1"));
+}
+
+static void on_discard_parked(struct http_exchange *x, void *context)
+{
+    begin_order(x, context, FANOUT_PARK_DISCARD);
+}
+
+static void on_retry_parked(struct http_exchange *x, void *context)
+{
+    begin_order(x, context, FANOUT_PARK_RETRY);
+}
+
 /* --- life --- */
 
 struct fanout_admin *fanout_admin_new(struct fanout_control *control, const struct config *config,
@@ -266,6 +363,10 @@ struct fanout_admin *fanout_admin_new(struct fanout_control *control, const stru
         {HTTP_METHOD_DELETE, "/config", on_delete_config, a, 0},
         {HTTP_METHOD_GET, "/channels", on_get_channels, a, 0},
         {HTTP_METHOD_GET, "/parked", on_get_parked, a, 0},
+        {HTTP_METHOD_DELETE, "/parked/{}", on_discard_parked, a, 0},
+        {HTTP_METHOD_DELETE, "/parked/{}/{}/{}", on_discard_parked, a, 0},
+        {HTTP_METHOD_POST, "/parked/{}/retry", on_retry_parked, a, 0},
+        {HTTP_METHOD_POST, "/parked/{}/{}/{}/retry", on_retry_parked, a, 0},
         {HTTP_METHOD_GET, "/subscriptions", on_get_subscriptions, a, 0},
         {HTTP_METHOD_GET, "/subscriptions/{}/{}", on_get_subscriptions, a, 0},
         {HTTP_METHOD_GET, "/subscriptions/{}/{}/{}", on_get_subscriptions, a, 0},
@@ -276,6 +377,7 @@ struct fanout_admin *fanout_admin_new(struct fanout_control *control, const stru
     a->plane = plane;
     a->home = home;
     a->token = config->fanout.put_token;
+    a->is_local = config->admin_listen.host.n == 0 || value_is_loopback(config->admin_listen.host);
     memcpy(a->routes, routes, sizeof routes);
     return a;
 }

@@ -4,11 +4,11 @@
 
 #include "base/check.h"
 #include "base/log.h"
-#include "base/siphash.h"
 #include "fanout/fanout_park_flights.h"
 #include "fanout/fanout_park_index.h"
 #include "fanout/fanout_park_list.h"
 #include "fanout/fanout_park_metrics.h"
+#include "fanout/fanout_park_order.h"
 #include "loop/loop.h"
 #include "loop/thread.h"
 #include "obs/metrics.h" /* metrics_attach_thread() */
@@ -27,7 +27,7 @@ struct fanout_park_disk {
     struct fanout_park_flights flights;
     struct loop loop;
     pthread_t thread;
-    struct list parcels;
+    struct list parcels, orders;
     struct buf record;                 /* under construction */
     uint64_t counted_n, counted_bytes; /* in the gauges */
     struct task commit_task;
@@ -57,13 +57,6 @@ static uint64_t due_after(const struct fanout_park_disk *disk, uint32_t failures
     return loop_wall_ms() + fanout_park_flights_delay(&disk->flights, failures, number);
 }
 
-static uint64_t lane_of(const struct fanout_parcel *parcel)
-{
-    static const struct siphash_key key = {0x7061726b, 0x6c616e65}; /* the same in every process: it lies on the disk */
-
-    return siphash_with(key, parcel->channel) ^ (siphash_with(key, parcel->uid) << 1);
-}
-
 /* Puts a parcel into the change. */
 static err add(struct fanout_park_disk *disk, struct fanout_park_change *change, struct fanout_parcel *parcel)
 {
@@ -81,7 +74,8 @@ static err add(struct fanout_park_disk *disk, struct fanout_park_change *change,
     e = fanout_park_record_write(&disk->record, &record);
     if (e != E_OK)
         return E_LIMIT; /* the store needs the record in one piece, and there is no memory for it */
-    return fanout_park_index_add(change, buf_str(&disk->record), lane_of(parcel), due_after(disk, 0, change->next_number));
+    return fanout_park_index_add(change, buf_str(&disk->record), fanout_park_record_lane(parcel->channel, parcel->uid),
+                                 due_after(disk, 0, change->next_number));
 }
 
 static err settle(struct fanout_park_disk *disk, struct fanout_park_change *change, const struct fanout_park_flight *flight)
@@ -104,8 +98,26 @@ static void count_parked(struct fanout_park_disk *disk)
     disk->counted_bytes = disk->index.bytes;
 }
 
-/* Takes what waits out of the lists into `parcels` and `landed`, and to the disk. The result of each parcel is set. */
-static err commit(struct fanout_park_disk *disk, struct list *parcels, struct list *landed, struct errinfo *ei)
+/* What goes to the disk together. */
+struct work {
+    struct list parcels, landed;
+    struct fanout_park_order *order; /* NULL: none */
+    struct fanout_park_chosen chosen;
+};
+
+/* The next order, if there is one, with what it is about. */
+static void choose(struct fanout_park_disk *disk, struct work *work)
+{
+    struct list *node = list_pop(&disk->orders);
+
+    if (!node)
+        return;
+    work->order = CONTAINER_OF(node, struct fanout_park_order, link);
+    work->order->result = fanout_park_order_choose(work->order, &disk->flights, &work->chosen);
+}
+
+/* Takes what waits out of the lists into `work`, and to the disk. The result of each parcel is set. */
+static err commit(struct fanout_park_disk *disk, struct work *work, struct errinfo *ei)
 {
     struct fanout_park_change change;
     struct list *node;
@@ -116,13 +128,15 @@ static err commit(struct fanout_park_disk *disk, struct list *parcels, struct li
     for (size_t i = 0; i < PARCELS_PER_COMMIT && (node = list_pop(&disk->parcels)) != NULL; i++) {
         struct fanout_parcel *parcel = CONTAINER_OF(node, struct fanout_parcel, link);
 
-        list_push(parcels, node);
+        list_push(&work->parcels, node);
         parcel->result = add(disk, &change, parcel);
     }
     while ((node = list_pop(&disk->flights.landed)) != NULL) {
-        list_push(landed, node);
+        list_push(&work->landed, node);
         ERR_IGNORE(settle(disk, &change, CONTAINER_OF(node, struct fanout_park_flight, link))); /* a failure fails the commit */
     }
+    if (work->order)
+        ERR_IGNORE(fanout_park_order_obey(work->order, &work->chosen, &change)); /* here as well */
     e = fanout_park_index_commit(&change, ei);
     if (e == E_OK)
         count_parked(disk);
@@ -179,31 +193,54 @@ static void look_later(struct fanout_park_disk *disk, err e)
 
 static bool has_work(const struct fanout_park_disk *disk)
 {
-    return !list_is_empty(&disk->parcels) || !list_is_empty(&disk->flights.landed);
+    return !list_is_empty(&disk->parcels) || !list_is_empty(&disk->flights.landed) || !list_is_empty(&disk->orders);
+}
+
+/* One that is about more than was chosen goes on with the next commit. */
+static void report(struct fanout_park_disk *disk, struct work *work, err e)
+{
+    struct fanout_park_order *order = work->order;
+
+    if (!order)
+        return;
+    if (e != E_OK && order->result == E_OK)
+        order->result = E_IO;
+    if (order->result == E_OK) {
+        order->n += work->chosen.n;
+        if (order->action == FANOUT_PARK_DISCARD)
+            fanout_park_metrics_add(FANOUT_PARK_DISCARDED, work->chosen.n);
+    }
+    if (order->result == E_OK && work->chosen.has_more)
+        list_push(disk->orders.next, &order->link);
+    else
+        mailbox_post(order->home, &order->mail);
+    fanout_park_order_drop(&work->chosen);
 }
 
 static void on_commit(struct task *t)
 {
     struct fanout_park_disk *disk = CONTAINER_OF(t, struct fanout_park_disk, commit_task);
-    struct list parcels, landed;
+    struct work work = {0};
     struct errinfo ei = {0};
     err e;
 
     if (!has_work(disk))
         return;
-    list_init(&parcels);
-    list_init(&landed);
-    e = commit(disk, &parcels, &landed, &ei);
+    list_init(&work.parcels);
+    list_init(&work.landed);
+    choose(disk, &work);
+    e = commit(disk, &work, &ei);
     if (e != E_OK) {
-        take_all(&parcels, &disk->parcels);
-        take_all(&landed, &disk->flights.landed);
+        take_all(&work.parcels, &disk->parcels);
+        take_all(&work.landed, &disk->flights.landed);
     }
     note_commit(disk, e, &ei);
-    answer(&parcels, e);
-    forget(&landed, e);
+    answer(&work.parcels, e);
+    forget(&work.landed, e);
+    report(disk, &work, e);
     if (disk->record.cap > RECORD_KEPT_BYTES)
         buf_free(&disk->record, MEM_FANOUT);
-    if (!list_is_empty(&disk->parcels))
+    if (!list_is_empty(&disk->parcels) || !list_is_empty(&disk->orders))
         loop_defer(&disk->loop, &disk->commit_task);
     look_later(disk, e);
 }
@@ -227,6 +264,25 @@ static void put(struct fanout_park *park, struct fanout_parcel *parcel)
     parcel->travel.on_mail = on_parcel;
     parcel->link = (struct list){0};
     mailbox_post(&disk->loop.mailbox, &parcel->travel);
+}
+
+static void on_order(struct mail *m)
+{
+    struct fanout_park_order *order = CONTAINER_OF(m, struct fanout_park_order, travel);
+    struct fanout_park_disk *disk = order->disk;
+
+    list_push(&disk->orders, &order->link);
+    loop_defer(&disk->loop, &disk->commit_task);
+}
+
+void fanout_park_disk_order(struct fanout_park_disk *disk, struct fanout_park_order *order)
+{
+    order->disk = disk;
+    order->travel.on_mail = on_order;
+    order->link = (struct list){0};
+    order->wall_ms = loop_wall_ms();
+    order->n = order->n_under_way = 0;
+    mailbox_post(&disk->loop.mailbox, &order->travel);
 }
 
 static void on_landed(struct fanout_park_flights *flights)
@@ -298,6 +354,7 @@ static struct fanout_park_disk *disk_new(const struct fanout_park_settings *sett
     };
     list_init(&disk->flights.flying);
     list_init(&disk->parcels);
+    list_init(&disk->orders);
     disk->commit_task.run = on_commit;
     disk->look_timer.on_timer = on_look;
     disk->start.on_mail = on_start;

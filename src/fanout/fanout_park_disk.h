@@ -9,6 +9,7 @@
 #include "fanout/fanout_park_record.h"
 
 struct fanout_park_disk;
+struct fanout_park_order;
 
 struct fanout_park_settings {
     const char *path;      /* a folder; made if it is missing, with its parent there */
@@ -56,6 +57,9 @@ void fanout_park_disk_stop(struct fanout_park_disk *disk);
 /* Stops if need be, commits the answers that came since, and frees; attempts without an answer stay parked, and nobody may use them any
  * more. NULL is a no-op. Waits for the disk. */
 void fanout_park_disk_close(struct fanout_park_disk *disk);
+
+/* Carries out an order; its mail comes exactly once, before fanout_park_disk_stop() returns at the latest. Any thread; does not block. */
+void fanout_park_disk_order(struct fanout_park_disk *disk, struct fanout_park_order *order);
 
 /* Appends what is parked as JSON: numbers, and the oldest events, at most `max` of them. Any thread; blocks as reading the
  * disk does. E_IO; E_NOMEM. */

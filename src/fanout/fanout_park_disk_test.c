@@ -13,6 +13,7 @@
 
 #include "base/check.h"
 #include "fanout/fanout_park_index.h"
+#include "fanout/fanout_park_order.h"
 #include "loop/loop.h"
 #include "store/store_file.h"
 
@@ -372,6 +373,125 @@ static void the_list_says_what_is_parked_and_why(void **state)
 
 /* ---- a process that is killed ---- */
 
+/* ---- orders ---- */
+
+static void on_ordered(struct mail *m)
+{
+    (void)m;
+    f.n_answered++;
+}
+
+/* Gives the order and waits for its answer. `number` 0: all of the subscription. */
+static struct fanout_park_order order(enum fanout_park_action action, uint64_t number, const char *uid)
+{
+    struct fanout_park_order o = {
+        .mail = {.on_mail = on_ordered}, .home = &f.loop.mailbox, .action = action, .number = number, .channel = STR("ns/c")};
+    unsigned n = f.n_answered;
+
+    o.uid = str_from(uid);
+    fanout_park_disk_order(f.disk, &o);
+    wait_for(n + 1);
+    return o;
+}
+
+static void one_event_is_thrown_away_and_no_other(void **state)
+{
+    (void)state;
+    park_many("a", 3);
+    assert_int_equal(order(FANOUT_PARK_DISCARD, 2, "").n, 1);
+    assert_int_equal(order(FANOUT_PARK_DISCARD, 2, "").result, E_NOTFOUND);
+    assert_int_equal(order(FANOUT_PARK_DISCARD, 4, "").result, E_NOTFOUND);
+    assert_int_equal(order(FANOUT_PARK_DISCARD, 1, "").result, E_OK);
+    assert_int_equal(count_parked(), 1);
+}
+
+static void all_of_a_subscription_are_thrown_away_and_no_others(void **state)
+{
+    struct fanout_park_order o;
+
+    (void)state;
+    fanout_park_disk_close(f.disk);
+    open_disk(8 << 20);
+    for (int i = 0; i < 21; i++) /* more than are chosen at a time */
+        park_many("a", 500);
+    park_many("b", 20);
+    o = order(FANOUT_PARK_DISCARD, 0, "nobody");
+    assert_int_equal(o.result, E_OK);
+    assert_int_equal(o.n, 0);
+    o = order(FANOUT_PARK_DISCARD, 0, "a");
+    assert_int_equal(o.result, E_OK);
+    assert_int_equal(o.n, 21 * 500);
+    assert_int_equal(o.n_under_way, 0);
+    assert_int_equal(count_parked(), 20);
+    open_disk(1 << 20);
+    carrier.dead = "a";
+    fanout_park_disk_start(f.disk, &carrier.port);
+    wait_for_attempts(20);
+    assert_int_equal(carrier.n_dead, 0);
+    assert_int_equal(count_parked(), 0);
+}
+
+static void what_is_under_way_is_not_thrown_away(void **state)
+{
+    struct fanout_park_order o;
+
+    (void)state;
+    park_many("a", 10);
+    carrier.is_holding = true;
+    fanout_park_disk_start(f.disk, &carrier.port);
+    wait_for_attempts(4); /* as many as go at a time */
+    assert_int_equal(order(FANOUT_PARK_DISCARD, 1, "").result, E_BUSY);
+    o = order(FANOUT_PARK_DISCARD, 0, "a");
+    assert_int_equal(o.n, 6);
+    assert_int_equal(o.n_under_way, 4);
+    assert_int_equal(count_parked(), 4);
+}
+
+static void wait_for_successes(unsigned n)
+{
+    while (carrier.n_attempts - carrier.n_dead < n)
+        wait_for_attempts(carrier.n_attempts + 1);
+}
+
+static void what_rests_for_long_can_be_tried_now(void **state)
+{
+    (void)state;
+    fanout_park_disk_close(f.disk);
+    open_disk_with(1 << 20, 3600 * 1000, 3600 * 1000);
+    park_many("a", 20);
+    park_many("b", 5);
+    carrier.dead = "a";
+    fanout_park_disk_start(f.disk, &carrier.port);
+    assert_int_equal(order(FANOUT_PARK_RETRY, 7, "").n, 1);
+    wait_for_attempts(1);
+    assert_int_equal(carrier.n_dead, 1);
+    carrier.dead = NULL;
+    while (order(FANOUT_PARK_RETRY, 7, "").result == E_BUSY)
+        ;
+    wait_for_successes(1);
+    assert_int_equal(order(FANOUT_PARK_RETRY, 0, "a").result, E_OK);
+    wait_for_successes(20);
+    assert_int_equal(count_parked(), 5);
+}
+
+static void a_subscription_that_rests_is_woken(void **state)
+{
+    (void)state;
+    fanout_park_disk_close(f.disk);
+    open_disk_with(1 << 20, 3600 * 1000, 3600 * 1000);
+    park_many("b", 20);
+    carrier.dead = "b";
+    fanout_park_disk_start(f.disk, &carrier.port);
+    assert_int_equal(order(FANOUT_PARK_RETRY, 0, "b").n, 20);
+    while (carrier.n_dead < 4)
+        wait_for_attempts(carrier.n_attempts + 1);
+    carrier.dead = NULL;
+    while (order(FANOUT_PARK_RETRY, 0, "b").n_under_way > 0)
+        ;
+    wait_for_successes(20);
+    assert_int_equal(count_parked(), 0);
+}
+
 static void park_until_killed(const char *path, int to)
 {
     const struct fanout_park_settings settings = {.path = path, .max_bytes = 1 << 24, .delay_ms = 1000, .delay_max_ms = 1000};
@@ -465,6 +585,11 @@ int main(void)
         TEST(what_is_under_way_at_the_end_stays_parked),
         TEST(what_the_carrier_does_not_try_costs_no_attempt),
         TEST(the_list_says_what_is_parked_and_why),
+        TEST(one_event_is_thrown_away_and_no_other),
+        TEST(all_of_a_subscription_are_thrown_away_and_no_others),
+        TEST(what_is_under_way_is_not_thrown_away),
+        TEST(what_rests_for_long_can_be_tried_now),
+        TEST(a_subscription_that_rests_is_woken),
         TEST(what_was_said_to_be_parked_survives_a_kill),
         TEST(bytes_that_are_no_record_are_told),
     };

@@ -121,6 +121,19 @@ static bool has_number(struct list *list, uint64_t number)
     return false;
 }
 
+bool fanout_park_flights_has(struct fanout_park_flights *flights, uint64_t number)
+{
+    return has_number(&flights->flying, number) || has_number(&flights->landed, number);
+}
+
+void fanout_park_flights_wake(struct fanout_park_flights *flights, uint64_t id)
+{
+    struct fanout_park_lane *lane = find_lane(flights, id);
+
+    if (lane)
+        lane->rests_until_ms = 0;
+}
+
 static struct fanout_park_flight *flight_new(struct fanout_park_flights *flights, const struct fanout_park_walk *walk,
                                              struct str value)
 {
@@ -203,7 +216,7 @@ static bool launch_lane(struct fanout_park_flights *flights, struct fanout_park_
             wait_at_most(look, due_ms - look->wall_ms);
             return true;
         }
-        if (has_number(&flights->flying, walk->number) || has_number(&flights->landed, walk->number))
+        if (fanout_park_flights_has(flights, walk->number))
             continue;
         if (is_full(flights, id))
             return true; /* one of them will land, and be followed by a look */

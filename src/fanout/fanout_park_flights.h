@@ -48,6 +48,12 @@ void fanout_park_flights_fini(struct fanout_park_flights *flights);
  * again, unless one lands before. */
 uint64_t fanout_park_flights_launch(struct fanout_park_flights *flights, uint64_t now_ms, uint64_t wall_ms);
 
+/* Whether the event with this number is on its way, or has come back and that is not on the disk yet. */
+bool fanout_park_flights_has(struct fanout_park_flights *flights, uint64_t number);
+
+/* The subscription with this lane rests no longer. */
+void fanout_park_flights_wake(struct fanout_park_flights *flights, uint64_t lane);
+
 /* How long to wait after so many failures: half to all of the delay that they make, so that what failed together is not tried
  * together. `salt` is any number of its own. */
 uint64_t fanout_park_flights_delay(const struct fanout_park_flights *flights, uint32_t failures, uint64_t salt);

@@ -184,7 +184,8 @@ err fanout_park_index_remove(struct fanout_park_change *change, uint64_t number)
     return e == E_OK ? store_remove(&change->txn, index->due, due_key(&key, number, &state)) : e;
 }
 
-err fanout_park_index_postpone(struct fanout_park_change *change, uint64_t number, uint64_t due_ms)
+/* Another due time, and so many more attempts in vain. */
+static err move(struct fanout_park_change *change, uint64_t number, uint64_t due_ms, uint32_t n_attempts)
 {
     struct fanout_park_state state;
     struct key key;
@@ -196,8 +197,18 @@ err fanout_park_index_postpone(struct fanout_park_change *change, uint64_t numbe
     if (e != E_OK)
         return e;
     state.due_ms = due_ms;
-    state.attempts++;
+    state.attempts += n_attempts;
     return put_state(change, number, &state);
+}
+
+err fanout_park_index_postpone(struct fanout_park_change *change, uint64_t number, uint64_t due_ms)
+{
+    return move(change, number, due_ms, 1);
+}
+
+err fanout_park_index_hasten(struct fanout_park_change *change, uint64_t number, uint64_t due_ms)
+{
+    return move(change, number, due_ms, 0);
 }
 
 err fanout_park_index_commit(struct fanout_park_change *change, struct errinfo *ei)
@@ -248,6 +259,14 @@ err fanout_park_index_seek(struct fanout_park_walk *walk, uint64_t lane)
     struct key key;
 
     return take(walk, store_cursor_seek(&walk->cursor, number_key(&key, lane)));
+}
+
+err fanout_park_index_find(struct fanout_park_walk *walk, uint64_t number)
+{
+    struct key key;
+    err e = take(walk, store_cursor_seek(&walk->cursor, number_key(&key, number)));
+
+    return e == E_OK && walk->number != number ? E_NOTFOUND : e;
 }
 
 err fanout_park_index_read(struct fanout_park_walk *walk, struct str *out_record)

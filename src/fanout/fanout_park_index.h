@@ -47,6 +47,9 @@ MUST_USE err fanout_park_index_remove(struct fanout_park_change *change, uint64_
 /* One more attempt was made in vain: the next one is due then. Not there is well. */
 MUST_USE err fanout_park_index_postpone(struct fanout_park_change *change, uint64_t number, uint64_t due_ms);
 
+/* The next attempt is due then, as if there had been no more. Not there is well. */
+MUST_USE err fanout_park_index_hasten(struct fanout_park_change *change, uint64_t number, uint64_t due_ms);
+
 /* Ends: all of it is on the disk, or nothing happened (E_LIMIT: the file is full; E_IO, E_PROTO; `ei` may be NULL). */
 MUST_USE err fanout_park_index_commit(struct fanout_park_change *change, struct errinfo *ei);
 
@@ -69,6 +72,9 @@ MUST_USE err fanout_park_index_next(struct fanout_park_walk *walk);
 
 /* By lane: the first one of this lane, or else of the next lane that has any. E_NOTFOUND: none has. */
 MUST_USE err fanout_park_index_seek(struct fanout_park_walk *walk, uint64_t lane);
+
+/* By number: this one. E_NOTFOUND: it is not there. */
+MUST_USE err fanout_park_index_find(struct fanout_park_walk *walk, uint64_t number);
 
 /* The record of the one the walk is at. */
 MUST_USE err fanout_park_index_read(struct fanout_park_walk *walk, struct str *out_record);

@@ -1,5 +1,7 @@
 #include "fanout/fanout_park_record.h"
 
+#include "base/siphash.h"
+
 /* The layout, numbers with their lowest byte first, texts behind their length (4 bytes):
  *
  *   version (1), parked_at_ms (8), kind of data (1), channel, uid, lines,
@@ -144,4 +146,11 @@ err fanout_park_record_read(struct arena *a, struct str value, struct fanout_par
         return E_PROTO;
     *out_record = record;
     return E_OK;
+}
+
+uint64_t fanout_park_record_lane(struct str channel, struct str uid)
+{
+    static const struct siphash_key key = {0x7061726b, 0x6c616e65};
+
+    return siphash_with(key, channel) ^ (siphash_with(key, uid) << 1);
 }

@@ -13,6 +13,9 @@ struct fanout_park_record {
     uint64_t parked_at_ms;           /* wall clock */
 };
 
+/* Which events belong together: those of one subscription have the same number, in every process, since it lies on the disk. */
+uint64_t fanout_park_record_lane(struct str channel, struct str uid);
+
 /* Appends the record. E_NOMEM. */
 MUST_USE err fanout_park_record_write(struct buf *out, const struct fanout_park_record *record);
 

@@ -195,7 +195,7 @@ static err check_sources(const struct cli *cli, struct errinfo *ei)
         return check_import(&cli->manage, ei);
     if (cli->is_dev && cli->config_file)
         return errinfo_set(ei, E_INVAL, "--dev and --config exclude each other");
-    if (cli->command == CLI_FANOUT || cli->command == CLI_FANOUT_WRITE)
+    if (cli->command == CLI_FANOUT || cli->command == CLI_FANOUT_WRITE || cli->command == CLI_FANOUT_PARKED)
         return E_OK;
     if (cli_command_table[cli->command].max_words)
         return cli->manage.n_words ? E_OK

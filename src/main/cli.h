@@ -20,6 +20,7 @@ enum cli_command {
     CLI_EXPLAIN,
     CLI_FANOUT,
     CLI_FANOUT_WRITE,
+    CLI_FANOUT_PARKED,
     CLI_COMMAND_SEND,
     CLI_EVENTS,
     CLI_TENANT,

@@ -8,6 +8,7 @@ enum {
     EXPLAIN = 1u << CLI_EXPLAIN,
     FANOUT = 1u << CLI_FANOUT,
     WRITE = 1u << CLI_FANOUT_WRITE,
+    PARKED = 1u << CLI_FANOUT_PARKED,
     SEND = 1u << CLI_COMMAND_SEND,
     EVENTS = 1u << CLI_EVENTS,
     TALK = SEND | EVENTS,
@@ -16,7 +17,7 @@ enum {
     CREDENTIALS = 1u << CLI_CREDENTIALS,
     MANAGE = TENANT | DEVICE | CREDENTIALS,
     IMPORT = 1u << CLI_IMPORT,
-    ASK = MANAGE | IMPORT,
+    ASK = MANAGE | IMPORT | PARKED,
     BOTH = SERVE | CHECK | EXPLAIN,
 };
 
@@ -70,6 +71,19 @@ const struct cli_command_row cli_command_table[CLI_COMMANDS] = {
              "Reads channels from a file or stdin. When they are good, they take the place of those in the folder at\n"
              "once: as multiChannelFanoutConfig when they are in Knative's form, else as channels.yaml. When not, prints\n"
              "every error as FILE:LINE: MESSAGE to stderr, changes nothing and exits 1.\n"},
+    [CLI_FANOUT_PARKED] =
+        {.name = "fanout",
+         .summary = "list, discard or hasten events that are parked",
+         .usage = "millrace fanout parked [list] [FLAGS]\n"
+                  "       millrace fanout parked discard|retry NUMBER [FLAGS]\n"
+                  "       millrace fanout parked discard|retry NAMESPACE/NAME UID [FLAGS]",
+         .object = "parked",
+         .description =
+             "Asks a running fan-out: for the oldest events that are parked; to throw one away, or all of a subscription; or "
+             "to\n"
+             "try them again now. What is on its way to its subscriber is left alone. Exits 0 when it is done, 1 when the\n"
+             "fan-out says no, 2 when it could not be asked.\n",
+         .max_words = 3},
     [CLI_COMMAND_SEND] =
         {.name = "command",
          .summary = "send a command to a device",
@@ -249,8 +263,8 @@ const struct cli_flag_row cli_flag_table[] = {
      MANAGED_IN(ASK, ca),
      .value = "FILE",
      .help = "https: whose certificates are good (MILLRACE_CA, else as the system says)"},
-    {.name = "--user", MANAGED_IN(ASK, user), .value = "NAME:PASSWORD", .help = "who asks (MILLRACE_USER)"},
-    {.name = "--token", MANAGED_IN(ASK, token), .value = "TOKEN", .help = "the same by a token (MILLRACE_TOKEN)"},
+    {.name = "--user", MANAGED_IN(MANAGE | IMPORT, user), .value = "NAME:PASSWORD", .help = "who asks (MILLRACE_USER)"},
+    {.name = "--token", MANAGED_IN(ASK, token), .value = "TOKEN", .help = "who asks, by a token (MILLRACE_TOKEN)"},
     {.name = "--body", MANAGED_IN(MANAGE, body), .value = "JSON", .help = "create, update: what it is to be"},
     {.name = "--from",
      .kind = CLI_FLAG_TEXT,

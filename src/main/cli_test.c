@@ -51,6 +51,8 @@ static void commands_and_flags_are_recognised(void **state)
         {{"fanout", "write-config", "--from", "x"}, CLI_FANOUT_WRITE, 0},
         {{"fanout", "write-config", "--config-dir=x"}, CLI_FANOUT_WRITE, 1},
         {{"fanout", "write-config", "--help"}, CLI_HELP, 0},
+        {{"fanout", "parked"}, CLI_FANOUT_PARKED, 0},
+        {{"fanout", "parked", "discard", "ns/c", "uid", "--api", "http://a:1"}, CLI_FANOUT_PARKED, 0},
         {{"fanout", "--help"}, CLI_HELP, 0},
         {{"import", "mosquitto", "--tenant", "t", "passwd"}, CLI_IMPORT, 0},
         {{"import", "mosquitto", "--tenant=t", "--acl", "acl", "--dry-run"}, CLI_IMPORT, 0},

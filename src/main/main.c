@@ -7,6 +7,7 @@
 #include "main/completion.h"
 #include "main/events.h"
 #include "main/explain.h"
+#include "main/fanout_parked.h"
 #include "main/fanout_write.h"
 #include "main/import_run.h"
 #include "main/manage_run.h"
@@ -33,6 +34,7 @@ static int (*const commands[CLI_COMMANDS])(const struct cli *cli) = {
     [CLI_EXPLAIN] = explain_run,
     [CLI_FANOUT] = serve_run,
     [CLI_FANOUT_WRITE] = fanout_write_run,
+    [CLI_FANOUT_PARKED] = fanout_parked_run,
     [CLI_COMMAND_SEND] = command_send_run,
     [CLI_EVENTS] = events_run,
     [CLI_TENANT] = manage_run,

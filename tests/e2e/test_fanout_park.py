@@ -1,4 +1,5 @@
 """Events whose delivery failed, kept on disk and delivered later, whatever happens to the process in between."""
+import http.client
 import json
 from concurrent.futures import ThreadPoolExecutor
 
@@ -7,7 +8,7 @@ import pytest
 from lib.server import run_command
 from lib.sidecar import channel, event, holds, write
 from lib.subscriber import Answer
-from lib.wait import until
+from lib.wait import HANG_S, until
 
 PARK = {"retry": 0, "on_exhausted": "park"}
 PARKED = "millrace_fanout_parked_events"
@@ -70,6 +71,92 @@ def test_what_cannot_be_delivered_is_kept_and_delivered_later(park, subscriber):
     metrics = sidecar.metrics()
     assert metrics.sum("millrace_fanout_park_taken_total") == 1 == metrics.sum("millrace_fanout_park_delivered_total")
     assert metrics.sum(PARKED) == 0
+
+
+def ledger(sidecar):
+    metrics = sidecar.metrics()
+    return {name: metrics.sum(f"millrace_fanout_park_{name}_total") for name in ("taken", "delivered", "discarded")} | {
+        "parked": metrics.sum(PARKED)}
+
+
+def change(sidecar, method, path, headers=()):
+    host, _, port = sidecar.admin.rpartition(":")
+    connection = http.client.HTTPConnection(host, int(port), timeout=HANG_S)
+    try:
+        connection.request(method, path, headers=dict(headers))
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read())
+    finally:
+        connection.close()
+
+
+def test_parked_events_can_be_thrown_away(park, subscriber):
+    down, also = subscriber(Switch()), subscriber(Switch())
+    sidecar = park(down, also, delay="1h", delay_max="1h")
+    for n in range(5):
+        assert sidecar.send(event(id=f"e{n}")).status == 202
+    rows = parked(sidecar)["parked"]
+    assert len(rows) == 10
+    gone = next(row["number"] for row in rows if row["subscription"] == "s1")
+    assert change(sidecar, "DELETE", f"/parked/{gone}") == (200, {"discarded": 1, "under_way": 0})
+    assert change(sidecar, "DELETE", f"/parked/{gone}")[0] == 404
+    assert change(sidecar, "DELETE", "/parked/0")[0] == change(sidecar, "DELETE", "/parked/x")[0] == 400
+    assert change(sidecar, "DELETE", "/parked/default/c1/nobody") == (200, {"discarded": 0, "under_way": 0})
+    assert change(sidecar, "DELETE", "/parked/default/c1/s0") == (200, {"discarded": 5, "under_way": 0})
+    assert {row["subscription"] for row in parked(sidecar)["parked"]} == {"s1"}
+    assert ledger(sidecar) == {"taken": 10, "delivered": 0, "discarded": 6, "parked": 4}
+    assert "event=fanout.park.discarded" in sidecar.log()
+
+
+def test_parked_events_can_be_tried_now(park, subscriber):
+    switch = Switch()
+    s = subscriber(switch)
+    sidecar = park(s, delay="1h", delay_max="1h")
+    for _ in range(6):
+        assert sidecar.send().status == 202
+    number = parked(sidecar)["parked"][0]["number"]
+    assert change(sidecar, "POST", f"/parked/{number}/retry") == (200, {"hastened": 1, "under_way": 0})
+    s.wait(7)
+    switch.well()
+    until(lambda: change(sidecar, "POST", "/parked/default/c1/s0/retry")[1]["under_way"] == 0, "nothing to be under way")
+    none_left(sidecar)
+    assert ledger(sidecar) == {"taken": 6, "delivered": 6, "discarded": 0, "parked": 0}
+
+
+def test_whoever_changes_what_is_parked_shows_the_token(park, subscriber):
+    sidecar = park(subscriber(Switch()), delay="1h", delay_max="1h", settings=["fanout.put_token=secret"])
+    assert sidecar.send().status == 202
+    for method, path in (("DELETE", "/parked/1"), ("DELETE", "/parked/default/c1/s0"), ("POST", "/parked/1/retry")):
+        assert change(sidecar, method, path)[0] == 401
+        assert change(sidecar, method, path, {"Authorization": "Bearer other"})[0] == 401
+    assert parked(sidecar)["events"] == 1
+    assert change(sidecar, "DELETE", "/parked/default/c1/s0", {"Authorization": "Bearer secret"})[1]["discarded"] == 1
+
+
+def test_the_command_line_lists_discards_and_retries(park, subscriber):
+    switch = Switch()
+    s = subscriber(switch)
+    sidecar = park(s, delay="1h", delay_max="1h", settings=["fanout.put_token=secret"])
+    for n in range(3):
+        assert sidecar.send(event(id=f"e{n}")).status == 202
+
+    def run(*words, token="secret"):
+        done = run_command("fanout", "parked", *words, "--api", f"http://{sidecar.admin}", "--token", token)
+        return done.returncode, done.stdout, done.stderr
+
+    status, text, _ = run()
+    lines = text.splitlines()
+    assert (status, len(lines), lines[-1]) == (0, 5, "3 of 3")
+    assert lines[1].split()[1:3] + lines[1].split()[4:] == ["default/c1", "s0", "status", "/tests", "e0"]
+    number = lines[1].split()[0]
+    assert run("discard", number, token="other")[0] == 1
+    assert run("discard", number)[:2] == (0, "1 discarded\n")
+    assert run("discard", number)[0] == 1
+    assert json.loads(run("list", "-o", "json")[1])["events"] == 2
+    switch.well()
+    assert run("retry", "default/c1", "s0")[:2] == (0, "2 hastened\n")
+    none_left(sidecar)
+    assert run("discard")[0] == run("sell", "1")[0] == 2
 
 
 def test_parked_events_outlive_the_process(park, subscriber):
