@@ -409,6 +409,13 @@ static inline bool config_has_link(const struct config *config)
     return config->command.routing == CONFIG_ROUTING_LINK && config->command.is_shared && !config->kafka.is_embedded;
 }
 
+/* Whether instances have topics of their own, for commands. */
+static inline bool config_has_command_topics(const struct config *config)
+{
+    return (config->command.routing == CONFIG_ROUTING_ROUTER || config->command.routing == CONFIG_ROUTING_SHARED) &&
+           config->command.is_shared && !config->kafka.is_embedded;
+}
+
 /* Whether notices of delivery go where the failures go, to hono.command_response.TENANT. */
 static inline bool config_acks_in_responses(const struct config *config)
 {

@@ -6,13 +6,13 @@
 #include "core/rule_table.h"
 
 /* Operations, in the order in which they are printed. */
-enum { READ = 1u << 0, WRITE = 1u << 1, DESCRIBE = 1u << 2, CREATE = 1u << 3, DESCRIBE_CONFIGS = 1u << 4 };
+enum { READ = 1u << 0, WRITE = 1u << 1, DESCRIBE = 1u << 2, CREATE = 1u << 3, DELETE = 1u << 4, DESCRIBE_CONFIGS = 1u << 5 };
 
 static const struct {
     unsigned bit;
     const char *name;
-} operations[] = {
-    {READ, "Read"}, {WRITE, "Write"}, {DESCRIBE, "Describe"}, {CREATE, "Create"}, {DESCRIBE_CONFIGS, "DescribeConfigs"}};
+} operations[] = {{READ, "Read"},     {WRITE, "Write"},   {DESCRIBE, "Describe"},
+                  {CREATE, "Create"}, {DELETE, "Delete"}, {DESCRIBE_CONFIGS, "DescribeConfigs"}};
 
 /* One resource: `name` behind the configured prefix for topics. */
 struct grant {
@@ -154,6 +154,18 @@ static void print_table(FILE *to, const struct config *config, const char *princ
     }
 }
 
+/* Each instance makes and removes its own; and that of one that it has declared dead. */
+static void print_command_topics(FILE *to, const struct config *config, const char *principal)
+{
+    if (config_has_command_topics(config))
+        print(to, &(struct grant){.principal = principal,
+                                  .type = "--topic",
+                                  .prefix = config->kafka.topic_prefix,
+                                  .name = STR("hono.command_internal."),
+                                  .is_prefixed = true,
+                                  .operations = READ | WRITE | DESCRIBE | CREATE | DELETE | DESCRIBE_CONFIGS});
+}
+
 static void print_tables(FILE *to, const struct config *config, const char *principal)
 {
     if (config->is_registry_shared)
@@ -191,6 +203,7 @@ static void print_instance(FILE *to, const struct config *config, const struct r
     print_rules(to, config, rules, principal);
     print_sources(to, config, principal);
     print_tables(to, config, principal);
+    print_command_topics(to, config, principal);
     print_records(to, config, principal);
     /* One group an instance, for rules and for commands. */
     print(to, &(struct grant){.principal = principal,

@@ -256,14 +256,6 @@ void server_command_topics_forget(struct server_command_topics *t, struct str in
 
 /* --- life --- */
 
-static bool are_wanted(const struct config *config)
-{
-    int routing = config->command.routing;
-
-    return (routing == CONFIG_ROUTING_ROUTER || routing == CONFIG_ROUTING_SHARED) && config->command.is_shared &&
-           !config->kafka.is_embedded && server_routes_are_wanted(config);
-}
-
 static err open_consumer(struct server *s, struct str instance, struct errinfo *ei)
 {
     const struct config *config = s->now->config;
@@ -304,7 +296,7 @@ err server_command_topics_open(struct server *s, struct errinfo *ei)
     char name[KAFKA_OPTIONS_INSTANCE_BYTES];
     err e;
 
-    if (!are_wanted(config))
+    if (!config_has_command_topics(config) || !server_routes_are_wanted(config))
         return E_OK;
     *t = (struct server_command_topics){
         .server = s, .ask = {.on_mail = on_ask}, .started = {.on_mail = on_started}, .look = {.on_timer = on_look}};
