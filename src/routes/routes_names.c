@@ -1,8 +1,11 @@
 /* Names of devices, and what is found by them. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/siphash.h"
 #include "routes/routes_private.h"
+
+enum { PARTITION_TEXT_BYTES = 12 };
 
 struct pair {
     struct str tenant, device;
@@ -63,4 +66,46 @@ void routes_names_clear(struct map *map)
     while ((names = map_next(map, &cursor)))
         mem_free(MEM_ROUTES, names);
     map_free(map, MEM_ROUTES);
+}
+
+/* --- partitions of topics --- */
+
+struct topic_key {
+    char text[PARTITION_TEXT_BYTES];
+    struct str partition;
+};
+
+static void make_topic_key(int32_t partition, struct topic_key *out)
+{
+    out->partition = (struct str){out->text, (size_t)snprintf(out->text, sizeof out->text, "%d", partition)};
+}
+
+struct routes_topic *routes_topic_find(const struct map *topics, struct str topic, int32_t partition)
+{
+    struct topic_key key;
+
+    make_topic_key(partition, &key);
+    return routes_names_find(topics, topic, key.partition);
+}
+
+struct routes_topic *routes_topic_add(struct map *topics, struct str topic, int32_t partition)
+{
+    struct routes_topic *t;
+    struct topic_key key;
+
+    make_topic_key(partition, &key);
+    t = routes_names_new(sizeof *t, topic, key.partition, (struct str){0});
+    t->partition = partition;
+    routes_names_add(topics, &t->names);
+    return t;
+}
+
+void routes_topic_clear(struct map *topics)
+{
+    uint32_t cursor = 0;
+    struct routes_topic *t;
+
+    while ((t = map_next(topics, &cursor)))
+        routes_done_free(&t->done);
+    routes_names_clear(topics);
 }

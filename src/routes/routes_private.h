@@ -164,6 +164,23 @@ struct routes_replica {
     uint32_t clean_cursor;
 };
 
+/* --- routes_names.c --- */
+struct routes_topic *routes_topic_find(const struct map *topics, struct str topic, int32_t partition);
+struct routes_topic *routes_topic_add(struct map *topics, struct str topic, int32_t partition); /* that was not found */
+void routes_topic_clear(struct map *topics);
+
+/* --- routes_holder.c --- */
+struct routes_holder *routes_holder_find_living(const struct routes_replica *r, struct str name);
+struct routes_holder *routes_holder_find(const struct routes_replica *r, struct str name, uint64_t incarnation);
+/* Finds it, or makes one that does not live. */
+struct routes_holder *routes_holder_make(struct routes_replica *r, struct str name, uint64_t incarnation);
+/* It has lost a route: gone with the last one, if it does not live. */
+void routes_holder_release(struct routes_replica *r, struct routes_holder *h);
+void routes_holder_clear(struct routes_replica *r);
+/* A state of a lease; `value` NULL: it is gone. */
+void routes_holder_apply(struct routes_replica *r, const struct routes_record *key, const struct routes_record *value,
+                         uint64_t offset);
+
 /* --- the keeper (routes_keeper.c) --- */
 
 enum routes_keeper_state {
@@ -270,9 +287,6 @@ void routes_replica_clear(struct routes_replica *replica);
 void routes_replica_apply(struct routes_replica *replica, struct str key, struct str value, uint64_t offset);
 /* After all of a batch. */
 void routes_replica_settle(struct routes_replica *replica);
-struct routes_topic *routes_topic_find(const struct map *topics, struct str topic, int32_t partition);
-struct routes_topic *routes_topic_add(struct map *topics, struct str topic, int32_t partition); /* that was not found */
-void routes_topic_clear(struct map *topics);
 /* Who of the living is the first for a text; NULL: nobody lives. */
 const struct routes_instance *routes_replica_first(const struct routes_replica *replica, unsigned roles, struct str a,
                                                    struct str b);
