@@ -132,7 +132,10 @@ static void on_publish(struct load_client *lc, unsigned qos, struct str body)
     if (qos)
         send_ack(lc, qos == 1 ? PUBACK : PUBREC, body.p + topic_bytes);
     lc->received++;
-    lc->ops->on_message(lc, sent_ns);
+    if (lc->ops->on_topic)
+        lc->ops->on_topic(lc, (struct str){body.p + 2, topic_bytes - 2}, str_from_offset(body, head));
+    else
+        lc->ops->on_message(lc, sent_ns);
 }
 
 static void on_packet(struct load_client *lc, uint8_t first, struct str body)
@@ -147,7 +150,8 @@ static void on_packet(struct load_client *lc, uint8_t first, struct str body)
     case PUBACK:
     case PUBCOMP:
         lc->acknowledged++;
-        lc->ops->on_acknowledged(lc, latency_clock_ns() - lc->sent_ns[get_u16(body.p) % LOAD_CLIENT_MAX_WINDOW]);
+        if (lc->sent_ns)
+            lc->ops->on_acknowledged(lc, latency_clock_ns() - lc->sent_ns[get_u16(body.p) % LOAD_CLIENT_MAX_WINDOW]);
         break;
     case PUBREC:
         send_ack(lc, PUBREL, body.p);
@@ -273,6 +277,19 @@ void load_client_publish(struct load_client *lc, uint64_t sent_ns)
     }
     memcpy(payload, &sent_ns, sizeof sent_ns);
     stream_commit(&lc->stream, lc->packet_bytes);
+    lc->sent++;
+}
+
+void load_client_send(struct load_client *lc, struct str topic, struct str payload)
+{
+    size_t n = 2 + topic.n + 2 + payload.n;
+    char *begin = reserve(lc, MAX_HEADER_BYTES + n), *p = put_u16(put_header(begin, PUBLISH | 1u << 1, n), (unsigned)topic.n);
+
+    memcpy(p, topic.p, topic.n);
+    lc->packet_id = lc->packet_id == UINT16_MAX ? 1 : lc->packet_id + 1;
+    p = put_u16(p + topic.n, lc->packet_id);
+    memcpy(p, payload.p, payload.n);
+    stream_commit(&lc->stream, (size_t)(p - begin) + payload.n);
     lc->sent++;
 }
 

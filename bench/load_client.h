@@ -19,6 +19,8 @@ struct load_client_ops {
     void (*on_acknowledged)(struct load_client *lc, uint64_t waited_ns);
     /* A message came, published with the time `sent_ns` (0: it carries none). */
     void (*on_message)(struct load_client *lc, uint64_t sent_ns);
+    /* With all of it instead; may be NULL. Views of the call. */
+    void (*on_topic)(struct load_client *lc, struct str topic, struct str payload);
     /* Everything that came at once has been told. May be NULL. */
     void (*on_batch)(struct load_client *lc);
     /* Refused or closed, for a reason that people read. */
@@ -58,5 +60,8 @@ void load_client_prepare(struct load_client *lc, const char *topic, uint8_t qos,
 /* Publishes once more, with the time from which its latency counts. At QoS 1 and 2 the caller keeps fewer than
  * LOAD_CLIENT_MAX_WINDOW unacknowledged. */
 void load_client_publish(struct load_client *lc, uint64_t sent_ns);
+
+/* Publishes something else, with QoS 1. */
+void load_client_send(struct load_client *lc, struct str topic, struct str payload);
 
 void load_client_free(struct load_client *lc);

@@ -5,11 +5,13 @@ import os
 import re
 import subprocess
 
+import command
 import fan
 from measure import ROOT
 
 CPU_BAR, MEMORY_BAR_MB, IDLE_BAR, READY_BAR_MS, RAW_BAR, LATENCY_BAR_MS = 0.40, 40, 1000, 300, 0.6, 1.0
 FAN_MEMORY_BAR_MB, BUILD_BAR_MS = 15, 50
+COMMAND_BAR_MS, COMMAND_BAR_TIMES, IDLE_CPU_BAR = 20, 1.5, 2
 REGISTRY_READY_BAR_MS, STORM_BAR_MS, STORM_BAR_TIMES = 2000, 5, 3
 
 RAW, RULE = "raw librdkafka", "millrace, a rule of to_kafka"  # sides
@@ -66,6 +68,13 @@ def bars(results):
         sides = results["latency"]["sides"]
         at_most("PUBACK p50 over raw librdkafka's",
                 (sides["millrace"]["p50_us"] - sides[RAW]["p50_us"]) / 1000, LATENCY_BAR_MS, "ms")
+    for case in results.get("command", []):
+        name = f"commands, {command.case_name(case)}"
+        for row in case["rates"]:
+            limit = max(COMMAND_BAR_MS, round(COMMAND_BAR_TIMES * row["raw"]["p99_us"] / 1000, 1))
+            at_most(f"{name}: p50 beside raw librdkafka's at {row['rate']}/s", row["p50_ratio"], COMMAND_BAR_TIMES, "times")
+            at_most(f"{name}: p99 at {row['rate']}/s", row["millrace"]["p99_us"] / 1000, limit, "ms")
+        at_most(f"{name}: processor time of an idle instance", max(case["idle_percent"]), IDLE_CPU_BAR, "% of a core")
     if "idle" in results:
         at_most(f"idle connection, {results['idle']['connections']:,} of them",
                 results["idle"]["sides"]["millrace"]["bytes_per_connection"], IDLE_BAR, "bytes")
@@ -180,6 +189,24 @@ def registry_text(found):
                           number(storm["logins_per_s"], 1))])
 
 
+def command_text(cases):
+    rows = []
+    for case in cases:
+        for row in case["rates"]:
+            ours, raw = row["millrace"], row["raw"]
+            rows.append((case["routing"], case["instances"], f"{row['rate']}/s", number(ours["p50_us"] / 1000, 2), number(ours["p99_us"] / 1000, 1),
+                         number(raw["p50_us"] / 1000, 2), number(raw["p99_us"] / 1000, 1), number(row["p50_ratio"], 2)))
+        full = case["full"]
+        rows.append((case["routing"], case["instances"], f"{number(full['rate'])}/s, 64 under way", number(full["p50_us"] / 1000, 2),
+                     number(full["p99_us"] / 1000, 1), "", "", ""))
+    text = "## Commands: application to device and back\n\n"
+    text += table(("design", "instances with devices", "commands", "p50 ms", "p99 ms", "raw p50 ms", "raw p99 ms", "p50 beside raw's"), rows)
+    text += "\nRaw librdkafka passes the same records over as many topics, without anybody to route or to answer.\n\n"
+    return text + table(("design", "instances", "CPU us a command, all processes", "idle: % of a core each", "resident MB each"),
+                        [(c["routing"], c["instances"], number(c["full"]["cpu_us_per_command"]), ", ".join(number(p, 1) for p in c["idle_percent"]),
+                          ", ".join(number(m, 1) for m in c["resident_mb"])) for c in cases])
+
+
 def start_text(found):
     return "## Start\n\n" + table(
         ("`serve --dev` ready, median", "slowest", "stop, median", "binary", "without symbols"),
@@ -187,7 +214,7 @@ def start_text(found):
           f"{found['binary_bytes'] / 1e6:.2f} MB", f"{found['binary_bytes_stripped'] / 1e6:.2f} MB")])
 
 
-TEXTS = {"ingest": ingest_text, "latency": latency_text, "down": down_text, "idle": idle_text, "broker": broker_text, "fan": fan_text,
+TEXTS = {"ingest": ingest_text, "latency": latency_text, "down": down_text, "command": command_text, "idle": idle_text, "broker": broker_text, "fan": fan_text,
          "registry": registry_text, "start": start_text}
 
 
