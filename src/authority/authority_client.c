@@ -6,7 +6,8 @@
 
 static struct http_client_metrics metrics[AUTHORITY_USES];
 
-static const char *const names[AUTHORITY_USES] = {[AUTHORITY_WEBHOOK] = "webhook", [AUTHORITY_KEYS] = "jwks"};
+static const char *const names[AUTHORITY_USES] = {
+    [AUTHORITY_WEBHOOK] = "webhook", [AUTHORITY_KEYS] = "jwks", [AUTHORITY_OCSP] = "ocsp"};
 
 void authority_client_init(struct authority_clients *c, struct workers *workers)
 {

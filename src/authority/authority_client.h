@@ -9,7 +9,7 @@
 #include "loop/worker.h"
 
 /* What they are for; each has connections of its own. */
-enum authority_use { AUTHORITY_WEBHOOK, AUTHORITY_KEYS, AUTHORITY_USES };
+enum authority_use { AUTHORITY_WEBHOOK, AUTHORITY_KEYS, AUTHORITY_OCSP, AUTHORITY_USES };
 
 struct authority_client {
     struct http_client http;

@@ -7,6 +7,11 @@
         .name = "millrace_authority_webhook_total", .labels = "outcome=\"" outcome "\"", .kind = METRIC_COUNTER                \
     }
 
+#define OCSP(outcome)                                                                                                          \
+    {                                                                                                                          \
+        .name = "millrace_authority_ocsp_total", .labels = "outcome=\"" outcome "\"", .kind = METRIC_COUNTER                   \
+    }
+
 static struct metric counts[AUTHORITY_COUNTS] = {
     [AUTHORITY_COUNT_ALLOWED] = {.name = "millrace_authority_webhook_total",
                                  .labels = "outcome=\"allowed\"",
@@ -44,6 +49,25 @@ static struct metric counts[AUTHORITY_COUNTS] = {
     [AUTHORITY_COUNT_TOKEN_UNAVAILABLE] = {.name = "millrace_authority_tokens_total",
                                            .labels = "outcome=\"unavailable\"",
                                            .kind = METRIC_COUNTER},
+    [AUTHORITY_COUNT_OCSP_GOOD] =
+        {.name = "millrace_authority_ocsp_total",
+         .labels = "outcome=\"good\"",
+         .help = "Questions about certificates to OCSP responders: what was said, or why nothing is known; nowhere: "
+                 "neither tenant nor certificate say whom to ask; overloaded: too many questions were open",
+         .kind = METRIC_COUNTER},
+    [AUTHORITY_COUNT_OCSP_REVOKED] = OCSP("revoked"),
+    [AUTHORITY_COUNT_OCSP_UNKNOWN] = OCSP("unknown"),
+    [AUTHORITY_COUNT_OCSP_REFUSED] = OCSP("refused"),
+    [AUTHORITY_COUNT_OCSP_MALFORMED] = OCSP("malformed"),
+    [AUTHORITY_COUNT_OCSP_UNTRUSTED] = OCSP("untrusted"),
+    [AUTHORITY_COUNT_OCSP_OLD] = OCSP("old"),
+    [AUTHORITY_COUNT_OCSP_UNREACHABLE] = OCSP("unreachable"),
+    [AUTHORITY_COUNT_OCSP_NOWHERE] = OCSP("nowhere"),
+    [AUTHORITY_COUNT_OCSP_OVERLOADED] = OCSP("overloaded"),
+    [AUTHORITY_COUNT_OCSP_ACCEPTED] =
+        {.name = "millrace_authority_ocsp_accepted_total",
+         .help = "Times a certificate was accepted of which no responder could tell (ocsp_failure: accept)",
+         .kind = METRIC_COUNTER},
 };
 
 void authority_metrics_register(void)

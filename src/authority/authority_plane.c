@@ -15,12 +15,20 @@ static enum authority_verdict judge_token(struct authority *a, const struct conf
     return key_source_judge(&CONTAINER_OF(a, struct authority_plane, port)->keys, config, login, out);
 }
 
+static enum authority_verdict check_certificate(struct authority *a, const struct config *config,
+                                                const struct authority_certificate *certificate, struct registry_wait *wait)
+{
+    return ocsp_source_check(&CONTAINER_OF(a, struct authority_plane, port)->ocsp, config, certificate, wait);
+}
+
 void authority_plane_init(struct authority_plane *p, struct workers *workers)
 {
-    *p = (struct authority_plane){.port = {.ask_webhook = ask_webhook, .judge_token = judge_token}};
+    *p = (struct authority_plane){
+        .port = {.ask_webhook = ask_webhook, .judge_token = judge_token, .check_certificate = check_certificate}};
     authority_metrics_register();
     authority_client_init(&p->clients, workers);
     webhook_init(&p->webhook, &p->clients);
+    ocsp_source_init(&p->ocsp, &p->clients);
     key_source_init(&p->keys, &p->clients, &workers->list[0]);
 }
 
@@ -45,4 +53,5 @@ void authority_plane_fini(struct authority_plane *p)
     authority_client_fini(&p->clients);
     webhook_fini(&p->webhook);
     key_source_fini(&p->keys);
+    ocsp_source_fini(&p->ocsp);
 }

@@ -4,6 +4,7 @@
 
 #include "authority/authority_client.h"
 #include "authority/key_source.h"
+#include "authority/ocsp_source.h"
 #include "authority/webhook.h"
 #include "registry/authority.h"
 
@@ -12,6 +13,7 @@ struct authority_plane {
     struct authority_clients clients;
     struct webhook webhook;
     struct key_source keys;
+    struct ocsp_source ocsp;
 };
 
 /* After workers_init(). Never fails; must not move. */

@@ -39,6 +39,8 @@ enum config_revocation_failure { CONFIG_REVOCATION_REFUSE, CONFIG_REVOCATION_ACC
 struct config_revocation {
     struct str crl_dir; /* empty: there is none */
     int old_crl;        /* enum config_revocation_failure */
+    int ocsp_failure;   /* likewise */
+    uint64_t ocsp_timeout_ms, ocsp_cache_ms;
 };
 
 struct config_authentication {

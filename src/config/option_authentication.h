@@ -182,9 +182,35 @@ static const char *const revocation_failure_choices[] = {
          .help =                                                                                                               \
              "A folder with revocation lists of these CAs, in files that end with .crl or .pem, PEM or DER; it is watched. A " \
              "CA that has a list there is checked by it. A relative path counts from the folder of this file."},               \
+        {.path = "authentication.revocation.old_crl",                                                                          \
+         .type = OPTION_CHOICE,                                                                                                \
+         .flags = OPTION_RELOADABLE,                                                                                           \
+         .initial = "refuse",                                                                                                  \
+         .choices = revocation_failure_choices,                                                                                \
+         in_config(authentication.revocation.old_crl),                                                                         \
+         .help = "What becomes of certificates whose CA has a list, when a newer one was due: refuse or accept those that "    \
+                 "are not "                                                                                                    \
+                 "on it."},                                                                                                    \
+        {.path = "authentication.revocation.ocsp_failure",                                                                     \
+         .type = OPTION_CHOICE,                                                                                                \
+         .flags = OPTION_RELOADABLE,                                                                                           \
+         .initial = "refuse",                                                                                                  \
+         .choices = revocation_failure_choices,                                                                                \
+         in_config(authentication.revocation.ocsp_failure),                                                                    \
+         .help = "What becomes of certificates whose CA wants a responder to be asked (ocsp-revocation-enabled), when none "   \
+                 "can tell: "                                                                                                  \
+                 "refuse (the device is told that the service is unavailable) or accept. One that is revoked, or not known "   \
+                 "to the "                                                                                                     \
+                 "responder, is refused in any case."},                                                                        \
+        {.path = "authentication.revocation.ocsp_timeout",                                                                     \
+         .type = OPTION_DURATION,                                                                                              \
+         .flags = OPTION_RELOADABLE,                                                                                           \
+         .initial = "5s",                                                                                                      \
+         range(10, 60 * 1000),                                                                                                 \
+         in_config(authentication.revocation.ocsp_timeout_ms),                                                                 \
+         .help = "How long a responder's answer may take."},                                                                   \
     {                                                                                                                          \
-        .path = "authentication.revocation.old_crl", .type = OPTION_CHOICE, .flags = OPTION_RELOADABLE, .initial = "refuse",   \
-        .choices = revocation_failure_choices, in_config(authentication.revocation.old_crl),                                   \
-        .help = "What becomes of certificates whose CA has a list, when a newer one was due: refuse or accept those that are " \
-                "not on it."                                                                                                   \
+        .path = "authentication.revocation.ocsp_cache", .type = OPTION_DURATION, .flags = OPTION_RELOADABLE, .initial = "1h",  \
+        range(1000, 30LL * 24 * 3600 * 1000), in_config(authentication.revocation.ocsp_cache_ms),                              \
+        .help = "How long its answer is remembered at most; no longer than until it says that the next one is due."            \
     }

@@ -5,6 +5,7 @@
  * `wait` comes (registry_wait.h). Without a `wait` that is AUTHORITY_UNAVAILABLE. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/str.h"
@@ -12,6 +13,8 @@
 
 struct config;
 struct registry_login;
+struct registry_wait;
+struct x509_st;
 
 enum authority_verdict {
     AUTHORITY_NONE, /* it has nothing to say about this one */
@@ -29,6 +32,14 @@ struct authority_answer {
     int64_t expires_at_s;        /* when it has to ask again, since 1970; 0: it need not */
 };
 
+/* A certificate whose CA wants it to be asked about. Borrowed for the call. */
+struct authority_certificate {
+    struct x509_st *certificate, *issuer;
+    struct str responder_uri;  /* empty: the certificate says it */
+    struct str responder_cert; /* in base64 of its DER; empty: the CA signs, or whom it has named */
+    bool has_nonce;
+};
+
 struct authority {
     /* Who has this user name and password, or this token. */
     enum authority_verdict (*ask_webhook)(struct authority *a, const struct config *config, const struct registry_login *login,
@@ -36,4 +47,7 @@ struct authority {
     /* Whether an identity provider has issued this token. */
     enum authority_verdict (*judge_token)(struct authority *a, const struct config *config, const struct registry_login *login,
                                           struct authority_answer *out);
+    /* Whether it is still good: ALLOWED, DENIED and so on. */
+    enum authority_verdict (*check_certificate)(struct authority *a, const struct config *config,
+                                                const struct authority_certificate *certificate, struct registry_wait *wait);
 };

@@ -4,6 +4,7 @@
 #include "loop/loop.h"
 #include "loop/tls_peer.h"
 #include "obs/metrics.h"
+#include "registry/authority.h"
 #include "registry/credentials_document.h"
 #include "registry/provision.h"
 #include "registry/registry_key.h"
@@ -232,6 +233,44 @@ static int place_of(const json_t *cas, const json_t *ca)
     return -1;
 }
 
+/* Whether responders say that all on the path are good, if the CA wants them to be asked. What its document says of them is about what it has issued itself. */
+static enum authority_verdict ask_responders(const struct attempt *a, const struct trust_path *path)
+{
+    struct authority *authority = a->registry->authority;
+    enum authority_verdict verdict = AUTHORITY_ALLOWED;
+
+    if (!document_get_bool(path->ca, "ocsp-revocation-enabled", false))
+        return AUTHORITY_ALLOWED;
+    if (!authority)
+        return AUTHORITY_UNAVAILABLE;
+    for (size_t i = 0; i + 1 < path->n && verdict == AUTHORITY_ALLOWED; i++) {
+        struct authority_certificate c = {.certificate = path->items[i], .issuer = path->items[i + 1]};
+
+        if (i + 2 == path->n) {
+            c.responder_uri = document_get_text(path->ca, "ocsp-responder-uri");
+            c.responder_cert = document_get_text(path->ca, "ocsp-responder-cert");
+        }
+        c.has_nonce = document_get_bool(path->ca, "ocsp-nonce-enabled", false);
+        verdict = authority->check_certificate(authority, a->registry->config, &c, a->login->wait);
+    }
+    return verdict;
+}
+
+/* What is found about a path. REGISTRY_OK, REGISTRY_BAD_CREDENTIALS: it may be remembered. */
+static enum registry_result judge_path(struct attempt *a, struct trust_path *path)
+{
+    enum authority_verdict verdict = path->ca ? ask_responders(a, path) : AUTHORITY_DENIED;
+
+    if (verdict == AUTHORITY_PENDING)
+        return REGISTRY_PENDING;
+    if (path->ca && verdict == AUTHORITY_DENIED)
+        path->result = TRUST_REVOKED;
+    if (verdict == AUTHORITY_UNAVAILABLE)
+        return REGISTRY_UNAVAILABLE;
+    count((enum count)path->result);
+    return verdict == AUTHORITY_ALLOWED ? REGISTRY_OK : REGISTRY_BAD_CREDENTIALS;
+}
+
 /* Finds the CA that answers for the certificate; REGISTRY_BAD_CREDENTIALS: there is none. */
 static enum registry_result find_ca(struct attempt *a, int64_t now_s)
 {
@@ -243,6 +282,7 @@ static enum registry_result find_ca(struct attempt *a, int64_t now_s)
     };
     struct trust_cache *cache = registry_view_trust(a->registry->view);
     unsigned char token[KEYED_DIGEST_BYTES];
+    enum registry_result result;
     struct trust_path path;
     int at;
 
@@ -253,11 +293,13 @@ static enum registry_result find_ca(struct attempt *a, int64_t now_s)
         return a->ca ? REGISTRY_OK : REGISTRY_BAD_CREDENTIALS;
     }
     trust_find_ca(&a->chain, document, &rules, &path);
-    count((enum count)path.result);
-    a->ca = path.ca;
-    trust_cache_keep(cache, token, now_s, path.ca ? path.until_s : INT64_MAX, place_of(cas, a->ca));
+    result = judge_path(a, &path);
+    if (result == REGISTRY_OK)
+        a->ca = path.ca;
+    if (result == REGISTRY_OK || result == REGISTRY_BAD_CREDENTIALS)
+        trust_cache_keep(cache, token, now_s, a->ca ? path.until_s : INT64_MAX, place_of(cas, a->ca));
     trust_free_path(&path);
-    return a->ca ? REGISTRY_OK : REGISTRY_BAD_CREDENTIALS;
+    return result;
 }
 
 static enum registry_result enter(struct attempt *a, struct principal *out_principal)

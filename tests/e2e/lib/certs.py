@@ -1,5 +1,6 @@
 """Certificates made by openssl while the tests run, so that none expires and no key lies in the repository."""
 import subprocess
+import tempfile
 from pathlib import Path
 
 
@@ -42,13 +43,27 @@ default_crl_days = 2
         by = ["-signkey", key] if issuer is self and cert == self.cert else ["-CA", issuer.cert, "-CAkey", issuer.key, "-CAcreateserial"]
         openssl("x509", "-req", "-in", key.with_suffix(".csr"), "-out", cert, "-days", days, "-extfile", file, *by, folder=self.folder)
 
-    def issue(self, name, names="", days=2, file=None):
-        """(certificate, key) of `name`; `names` as in "DNS:localhost,IP:127.0.0.1". With days=-1 it is over."""
+    def issue(self, name, names="", days=2, file=None, extensions=""):
+        """(certificate, key) of `name`; `names` as in "DNS:localhost,IP:127.0.0.1"; more extensions in lines. With days=-1 it is over."""
         key = self.folder / f"{file or name}.key"
         cert = self.folder / f"{file or name}.pem"
         self.request(key, name)
-        self.sign(key, cert, "basicConstraints=CA:FALSE\n" + (f"subjectAltName={names}\n" if names else ""), self, days)
+        self.sign(key, cert, "basicConstraints=CA:FALSE\n" + (f"subjectAltName={names}\n" if names else "") + extensions, self, days)
         return cert, key
+
+    def vouch(self, *certs):
+        """Lets its responder know that it has issued these."""
+        for cert in certs:
+            openssl("ca", "-config", self.folder / f"{self.name}.cnf", "-valid", cert, folder=self.folder)
+
+    def respond(self, request, *options, signer=None):
+        """What openssl's OCSP responder answers to a request (DER), signed by the CA or by `signer`, (certificate, key)."""
+        with tempfile.TemporaryDirectory(dir=self.folder) as folder:
+            (Path(folder) / "request").write_bytes(request)
+            cert, key = signer or (self.cert, self.key)
+            openssl("ocsp", "-index", self.database, "-CA", self.cert, "-rsigner", cert, "-rkey", key, "-rmd", "sha256", "-reqin", "request",
+                    "-respout", "response", *options, folder=folder)
+            return (Path(folder) / "response").read_bytes()
 
     def revoke(self, *certs):
         """Writes the list of all it has revoked so far."""
