@@ -27,6 +27,8 @@ static void check_subscription(const struct fanout_subscription *s, const struct
     ASSERT(s->retry.attempt_timeout_ms > 0);
     ASSERT(s->on_exhausted != FANOUT_EXHAUSTED_DEAD_LETTER || s->dead_letter.kind != FANOUT_TARGET_NONE);
     ASSERT(s->on_exhausted != FANOUT_EXHAUSTED_PARK || abilities->has_disk);
+    ASSERT(s->on_dead_letter_failed != FANOUT_EXHAUSTED_PARK || abilities->has_disk);
+    ASSERT(s->on_dead_letter_failed != FANOUT_EXHAUSTED_DEAD_LETTER);
     ASSERT(s->subscriber.kind != FANOUT_TARGET_KAFKA || abilities->has_kafka);
 }
 

@@ -286,6 +286,38 @@ static void delivery_is_inherited_field_by_field(void **state)
     fanout_snapshot_unref(s);
 }
 
+static void what_follows_a_dead_letter_that_fails_is_read(void **state)
+{
+    static const struct {
+        const char *text;
+        enum fanout_exhausted first, second;
+    } rows[] = {
+        {"on_exhausted: [dead-letter, park]", FANOUT_EXHAUSTED_DEAD_LETTER, FANOUT_EXHAUSTED_PARK},
+        {"on_exhausted: [dead-letter, drop]", FANOUT_EXHAUSTED_DEAD_LETTER, FANOUT_EXHAUSTED_DROP},
+        {"on_exhausted: dead-letter", FANOUT_EXHAUSTED_DEAD_LETTER, FANOUT_EXHAUSTED_NACK},
+        {"retry: 1", FANOUT_EXHAUSTED_DEAD_LETTER, FANOUT_EXHAUSTED_PARK}, /* the channel's */
+        {"on_exhausted: drop", FANOUT_EXHAUSTED_DROP, FANOUT_EXHAUSTED_NACK},
+        {"on_exhausted: null", FANOUT_EXHAUSTED_DEAD_LETTER, FANOUT_EXHAUSTED_NACK},
+    };
+    char text[TEXT_BYTES];
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        const struct fanout_subscription *sub;
+        struct fanout_snapshot *s;
+
+        snprintf(text, sizeof text,
+                 CHANNEL "delivery: {dead_letter: d, on_exhausted: [dead-letter, park]}, "
+                         "subscriptions: [{subscriber: a, delivery: {%s}}]}",
+                 rows[i].text);
+        s = build(text);
+        sub = &s->channels[0].subscriptions[0];
+        assert_int_equal(sub->on_exhausted, rows[i].first);
+        assert_int_equal(sub->on_dead_letter_failed, rows[i].second);
+        fanout_snapshot_unref(s);
+    }
+}
+
 static void a_derived_uid_follows_the_addresses(void **state)
 {
     struct fanout_snapshot *s = build(CHANNEL "subscriptions: [{subscriber: a}, {subscriber: b, reply: c}, {subscriber: a}]}");
@@ -339,6 +371,12 @@ static const struct {
     {CHANNEL "subscriptions: [{subscriber: a, delivery: {backoff: cubic}}]}", 2, "none of exponential, linear"},
     {CHANNEL "subscriptions: [{subscriber: a, delivery: {on_exhausted: dead-letter}}]}", 2, "has no dead_letter"},
     {CHANNEL "subscriptions: [{subscriber: a, delivery: {on_exhausted: keep}}]}", 2, "none of nack"},
+    {CHANNEL "delivery: {dead_letter: d, on_exhausted: [park, drop]}}", 2, "the first is dead-letter"},
+    {CHANNEL "delivery: {dead_letter: d, on_exhausted: [dead-letter, dead-letter]}}", 2, "the second nack"},
+    {CHANNEL "delivery: {dead_letter: d, on_exhausted: [dead-letter]}}", 2, "a list has two"},
+    {CHANNEL "delivery: {dead_letter: d, on_exhausted: [dead-letter, keep]}}", 2, "none of nack"},
+    {CHANNEL "delivery: {dead_letter: d, on_exhausted: [dead-letter, {}]}}", 2, "a single value"},
+    {CHANNEL "subscriptions: [{subscriber: a, delivery: {on_exhausted: [dead-letter, park]}}]}", 2, "has no dead_letter"},
     {CHANNEL "subscriptions: [{subscriber: a, filter: {attribute: {}}}]}", 2, "only attributes"},
     {CHANNEL "subscriptions: [{subscriber: a, filters: {}}]}", 2, "expected a list"},
     {CHANNEL "ack: quorum(2), subscriptions: [{subscriber: a}]}", 2, "cannot be reached by 1"},
@@ -368,6 +406,7 @@ static void what_the_process_cannot_do_is_refused(void **state)
     (void)state;
     expect_error(&nothing, CHANNEL "subscriptions: [{subscriber: \"kafka:t\"}]}", 2, "needs Kafka");
     expect_error(&nothing, CHANNEL "delivery: {on_exhausted: park}}", 2, "park needs");
+    expect_error(&nothing, CHANNEL "delivery: {dead_letter: d, on_exhausted: [dead-letter, park]}}", 2, "park needs");
 }
 
 static void all_errors_are_found_in_one_run(void **state)
@@ -416,6 +455,7 @@ int main(void)
         cmocka_unit_test(every_field_of_a_channel_is_reached),
         cmocka_unit_test(json_is_read_as_well),
         cmocka_unit_test(delivery_is_inherited_field_by_field),
+        cmocka_unit_test(what_follows_a_dead_letter_that_fails_is_read),
         cmocka_unit_test(a_derived_uid_follows_the_addresses),
         cmocka_unit_test(what_is_wrong_is_told_with_its_line),
         cmocka_unit_test(what_the_process_cannot_do_is_refused),

@@ -66,8 +66,11 @@ static const struct fanout_field fields[] = {
      .initial = 30 * 1000},
     {.names = {STR_INIT("on_exhausted"), STR_INIT("onExhausted")},
      .type = FANOUT_FIELD_CUSTOM,
-     .read = read_exhausted, /* two members, so it is given the whole */
-     .schema = "{\"enum\": [\"nack\", \"dead-letter\", \"park\", \"drop\"]}"},
+     .read = read_exhausted, /* several members, so it is given the whole */
+     .schema =
+         "{\"anyOf\": [{\"enum\": [\"nack\", \"dead-letter\", \"park\", \"drop\"]}, "
+         "{\"type\": \"array\", \"prefixItems\": [{\"const\": \"dead-letter\"}, {\"enum\": [\"nack\", \"park\", \"drop\"]}], "
+         "\"minItems\": 2, \"maxItems\": 2}]}"},
     {.names = {STR_INIT("format")},
      .type = FANOUT_FIELD_CHOICE,
      .offset = offsetof(struct fanout_delivery, format),
@@ -80,26 +83,45 @@ static const struct fanout_field fields[] = {
 
 const struct fanout_level fanout_delivery_level = {"delivery", fields, ARRAY_LEN(fields)};
 
-static void read_exhausted(struct fanout_reader *r, const struct tree_node *node, void *to)
+/* One policy. False: it is none, which was told. */
+static bool read_policy(struct fanout_reader *r, const struct tree_node *node, enum fanout_exhausted *out_policy)
 {
-    struct fanout_delivery *delivery = to;
-
-    if (tree_is_null(node)) {
-        delivery->has_exhausted = false;
-        return;
-    }
     if (!fanout_field_expect(r, node, TREE_SCALAR))
-        return;
+        return false;
     for (unsigned i = 0; exhausted[i]; i++) {
         if (!str_equal(node->text, str_from(exhausted[i])))
             continue;
-        delivery->on_exhausted = (enum fanout_exhausted)i;
-        delivery->has_exhausted = true;
+        *out_policy = (enum fanout_exhausted)i;
         if (i == FANOUT_EXHAUSTED_PARK && !r->abilities->has_disk)
             fanout_field_fail(r, node, "park needs a place for the events: start with --data, or set data_dir");
-        return;
+        return true;
     }
     fanout_field_fail(r, node, "\"%.*s\" is none of nack, dead-letter, park, drop", STR_ARG(report_excerpt(node->text)));
+    return false;
+}
+
+/* A policy, or the list [dead-letter, X] with what to do when the dead-letter target fails as well. */
+static void read_exhausted(struct fanout_reader *r, const struct tree_node *node, void *to)
+{
+    struct fanout_delivery *delivery = to;
+    const struct tree_node *first = node->kind == TREE_LIST ? node->first : node;
+    enum fanout_exhausted policies[2] = {0};
+
+    delivery->on_dead_letter_failed = FANOUT_EXHAUSTED_NACK;
+    delivery->has_exhausted = false;
+    if (tree_is_null(node))
+        return;
+    if (node->kind == TREE_LIST && node->count != 2) {
+        fanout_field_fail(r, node, "a list has two: dead-letter, and what to do when that fails: nack, park or drop");
+        return;
+    }
+    if (!read_policy(r, first, &policies[0]) || (node->kind == TREE_LIST && !read_policy(r, first->next, &policies[1])))
+        return;
+    if (node->kind == TREE_LIST && (policies[0] != FANOUT_EXHAUSTED_DEAD_LETTER || policies[1] == FANOUT_EXHAUSTED_DEAD_LETTER))
+        fanout_field_fail(r, node, "of a list the first is dead-letter and the second nack, park or drop");
+    delivery->on_exhausted = policies[0];
+    delivery->on_dead_letter_failed = policies[1];
+    delivery->has_exhausted = true;
 }
 
 static bool is_topic(struct str topic)
@@ -228,6 +250,7 @@ void fanout_delivery_apply(struct fanout_reader *r, const struct tree_node *subs
     out_subscription->retry = delivery->retry;
     out_subscription->format = delivery->format;
     out_subscription->max_inflight = delivery->max_inflight;
+    out_subscription->on_dead_letter_failed = delivery->on_dead_letter_failed;
     out_subscription->on_exhausted = has_dead_letter ? FANOUT_EXHAUSTED_DEAD_LETTER : FANOUT_EXHAUSTED_NACK;
     if (delivery->has_exhausted)
         out_subscription->on_exhausted = delivery->on_exhausted;

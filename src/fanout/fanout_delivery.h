@@ -7,7 +7,7 @@
 struct fanout_delivery {
     struct fanout_target dead_letter;
     struct fanout_retry retry;
-    enum fanout_exhausted on_exhausted;
+    enum fanout_exhausted on_exhausted, on_dead_letter_failed;
     bool has_exhausted; /* else it follows from dead_letter */
     enum fanout_format format;
     uint32_t max_inflight;

@@ -185,6 +185,8 @@ static void put_subscription(struct writer *w, const struct fanout_subscription 
     put_target(w, "dead_letter", &s->dead_letter);
     put_number(w, "retry", s->retry.retries);
     put_text(w, "on_exhausted", str_from(exhausted[s->on_exhausted]));
+    if (s->on_exhausted == FANOUT_EXHAUSTED_DEAD_LETTER)
+        put_text(w, "on_dead_letter_failed", str_from(exhausted[s->on_dead_letter_failed]));
     put_bool(w, "is_filtered", s->filter != NULL);
     put(w, STR("}"));
 }

@@ -222,7 +222,8 @@ static void park(struct fanout_leg *leg, struct fanout_message *message)
 {
     struct fanout_park *to = plane_of(leg)->fanout->settings.park;
 
-    fanout_message_free(leg->message);
+    if (leg->message != message)
+        fanout_message_free(leg->message);
     leg->message = message;
     if (!to) { /* the configuration is checked for that */
         end(leg, FANOUT_OUTCOME_FAILED);
@@ -245,15 +246,19 @@ static void park(struct fanout_leg *leg, struct fanout_message *message)
 static void give_up(struct fanout_leg *leg, struct str body)
 {
     const struct fanout_subscription *s = leg->subscription;
-    enum fanout_exhausted policy = is_abandoned(leg) ? FANOUT_EXHAUSTED_NACK : s->on_exhausted;
+    bool is_dead_letter = leg->role == FANOUT_ROLE_DEAD_LETTER;
+    enum fanout_exhausted policy = is_abandoned(leg) ? FANOUT_EXHAUSTED_NACK
+                                   : is_dead_letter  ? s->on_dead_letter_failed
+                                                     : s->on_exhausted;
 
     LOG_DEBUG(LOG_FANOUT, "fanout.delivery.failed", F_STR("channel", leg->job->channel->key), F_STR("subscription", s->uid),
               F_STR("target", target_of(leg)->text), F_TEXT("reason", fanout_metrics_fault_name(leg->fault)),
               F_INT("status", leg->status), F_INT("attempts", leg->attempts));
-    if (policy == FANOUT_EXHAUSTED_DEAD_LETTER && leg->role != FANOUT_ROLE_DEAD_LETTER)
+    if (policy == FANOUT_EXHAUSTED_DEAD_LETTER)
         begin_role(leg, FANOUT_ROLE_DEAD_LETTER, fanout_message_new_failure(leg, target_of(leg), body));
     else if (policy == FANOUT_EXHAUSTED_PARK && !leg->job->only) /* else it is parked already */
-        park(leg, fanout_message_new_failure(leg, target_of(leg), body));
+        park(leg, is_dead_letter ? leg->message
+                                 : fanout_message_new_failure(leg, target_of(leg), body)); /* the first failure says why */
     else
         end(leg, policy == FANOUT_EXHAUSTED_DROP ? FANOUT_OUTCOME_DROPPED : FANOUT_OUTCOME_FAILED);
 }

@@ -42,7 +42,7 @@ enum fanout_nack { FANOUT_NACK_ALL, FANOUT_NACK_FIRST }; /* answer a failure whe
 
 enum fanout_exhausted {
     FANOUT_EXHAUSTED_NACK,
-    FANOUT_EXHAUSTED_DEAD_LETTER, /* and NACK when that fails too */
+    FANOUT_EXHAUSTED_DEAD_LETTER, /* and when that fails too, what on_dead_letter_failed says */
     FANOUT_EXHAUSTED_PARK,        /* kept on disk and tried again later; done once it is there */
     FANOUT_EXHAUSTED_DROP,        /* counted; done */
 };
@@ -76,6 +76,7 @@ struct fanout_subscription {
     struct fanout_target subscriber, reply, dead_letter;
     struct fanout_retry retry;
     enum fanout_exhausted on_exhausted;
+    enum fanout_exhausted on_dead_letter_failed; /* nack, park or drop */
     enum fanout_format format;
     const struct event_filter *filter; /* NULL: every event */
     uint32_t max_inflight;             /* attempts at once, on one worker; 0: no bound of its own */

@@ -159,6 +159,34 @@ def test_the_command_line_lists_discards_and_retries(park, subscriber):
     assert run("discard")[0] == run("sell", "1")[0] == 2
 
 
+def test_a_dead_letter_that_fails_is_parked_and_tried_again(fanout, subscriber, tmp_path):
+    dead_switch = Switch()
+    s, dead = subscriber(Switch()), subscriber(dead_switch)
+    delivery = {"retry": 0, "dead_letter": dead.url, "on_exhausted": ["dead-letter", "park"]}
+    sidecar = fanout(channel({"uid": "s0", "subscriber": s.url, "delivery": delivery}), arguments=[
+        "--data", tmp_path / "data", "--set", "fanout.park_delay=40ms", "--set", "fanout.park_delay_max=200ms"])
+    headers = event()
+    assert sidecar.send(headers).status == 202
+    entry, = parked(sidecar)["parked"]
+    assert (entry["id"], entry["why"]["knativeerrordest"]) == (headers["ce-id"], s.url), "the first failure says why"
+    dead.wait(2)
+    dead_switch.well()
+    none_left(sidecar)
+    assert dead.requests[-1].header("knativeerrordest") is None and dead.requests[-1].header("ce-knativeerrordest") == s.url
+    assert len(s.requests) > 1, "it is tried from the beginning"
+    metrics = sidecar.metrics()
+    assert metrics.sum("millrace_fanout_deliveries_ended_total", outcome="parked") == 1
+    assert ledger(sidecar) == {"taken": 1, "delivered": 1, "discarded": 0, "parked": 0}
+
+
+def test_a_dead_letter_that_fails_fails_the_delivery_unless_something_follows(fanout, subscriber, tmp_path):
+    s, dead = subscriber(Switch()), subscriber(Switch())
+    sidecar = fanout(*(channel({"subscriber": s.url, "delivery": {"retry": 0, "dead_letter": dead.url, "on_exhausted": policy}}, name=name)
+                       for name, policy in (("c1", "dead-letter"), ("c2", ["dead-letter", "drop"]), ("c3", ["dead-letter", "nack"]))))
+    assert [sidecar.send(to=f"/default/c{n}").status for n in (1, 2, 3)] == [500, 202, 500]
+    assert sidecar.metrics().sum("millrace_fanout_deliveries_ended_total", outcome="dropped") == 1
+
+
 def test_parked_events_outlive_the_process(park, subscriber):
     switch = Switch()
     s = subscriber(switch)
