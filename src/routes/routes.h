@@ -53,7 +53,7 @@ struct routes_events {
     void *context;
     /* The route of this device or gateway, or the gateway it was last heard through, is another now. */
     void (*on_route)(void *context, struct str tenant, struct str device);
-    /* Instances have come or gone, or one has a new incarnation. */
+    /* Instances have come or gone, or one has a new incarnation; or this process may act again, whose lease was renewed too late. */
     void (*on_instances)(void *context);
     /* Others have seen more: what waited for routes_is_recent() may go on. */
     void (*on_seen)(void *context);

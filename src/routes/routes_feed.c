@@ -224,6 +224,21 @@ static void take_news(struct routes_replica *r)
         routes_keeper_on_news(&r->routes->keeper);
 }
 
+static void on_resumed(struct mail *m)
+{
+    struct routes_replica *r = CONTAINER_OF(m, struct routes_replica, resumed_mail);
+
+    atomic_store(&r->is_resumed_posted, false);
+    if (!r->is_filling && r->events.on_instances)
+        r->events.on_instances(r->events.context);
+}
+
+void routes_feed_tell_resumed(struct routes_replica *r)
+{
+    if (!atomic_exchange(&r->is_resumed_posted, true))
+        mailbox_post(&r->worker->loop.mailbox, &r->resumed_mail);
+}
+
 /* While it is filled, news wait. */
 static void on_news(struct mail *m)
 {
@@ -302,6 +317,7 @@ static void on_fill(struct mail *m)
 void routes_feed_init(struct routes_replica *r)
 {
     r->news_mail.on_mail = on_news;
+    r->resumed_mail.on_mail = on_resumed;
     r->fill_mail.on_mail = on_fill;
     r->fill_task.run = on_fill_task;
     r->fill_timer.on_timer = on_fill_timer;

@@ -139,6 +139,7 @@ static void exchange_lease(struct routes_replica *r, const struct routes_record 
     use_lease(h, value);
     if (!h->is_living) {
         h->is_living = true;
+        h->since_ms = r->routes->clock_ms();
         count_instances(r, 1);
         note_instances(r, offset);
     }

@@ -138,16 +138,39 @@ static void on_leased(struct routes_keeper *k, struct routes_keeper_request *req
         atomic_store(&k->routes->incarnation, 0); /* the next look tries again */
         return;
     }
-    if (now_ms(k) >= atomic_load(&k->routes->leased_to_ms)) {
-        take(k);
-        return;
-    }
     k->state = ROUTES_KEEPER_HOLDING;
     k->renewed_ms = req->sent_ms;
-    k->is_refused = false;
+    k->is_refused = k->is_late = false;
     routes_count(ROUTES_COUNT_LEASES, 1);
     LOG_INFO(LOG_COMMAND, "routes.leased", F_STR("instance", settings_of(k)->instance), F_INT("incarnation", req->incarnation));
     routes_keeper_want_publication(k);
+}
+
+static bool is_expired(const struct routes_keeper *k)
+{
+    return now_ms(k) >= atomic_load(&k->routes->leased_to_ms);
+}
+
+/* Nobody answered for as long as the lease lasts: the owner of the table is gone, say. Whoever is leased is so no more, and may be fenced. */
+static void note_late(struct routes_keeper *k)
+{
+    if (k->is_late || !is_expired(k))
+        return;
+    k->is_late = true;
+    routes_count(ROUTES_COUNT_LEASES_LATE, 1);
+    log_state(k, "routes.lease_late", "it was not renewed in time");
+}
+
+/* It was renewed all the same: nobody has fenced it, so that the lease is the same as before. Others have been as late. */
+static void resume(struct routes_keeper *k)
+{
+    struct routes_replica *r = replica_of(k);
+
+    k->is_late = false;
+    for (struct list *l = r->holders.next; l != &r->holders; l = l->next)
+        CONTAINER_OF(l, struct routes_holder, link)->watched_ms = now_ms(k);
+    for (unsigned i = 0; i < settings_of(k)->workers->n; i++)
+        routes_feed_tell_resumed(&k->routes->replicas[i]);
 }
 
 void routes_keeper_extend(struct routes_keeper *k, const struct routes_keeper_request *req, enum routes_reason reason)
@@ -164,10 +187,10 @@ void routes_keeper_extend(struct routes_keeper *k, const struct routes_keeper_re
         return;
     routes_count(ROUTES_COUNT_RENEWALS, 1);
     k->renewed_ms = req->sent_ms > k->renewed_ms ? req->sent_ms : k->renewed_ms;
-    if (now_ms(k) >= atomic_load(&k->routes->leased_to_ms))
-        lose(k, "it was not renewed in time");
-    else if (to_ms > atomic_load(&k->routes->leased_to_ms))
+    if (to_ms > atomic_load(&k->routes->leased_to_ms))
         atomic_store(&k->routes->leased_to_ms, to_ms);
+    if (k->is_late && !is_expired(k))
+        resume(k);
 }
 
 static void renew(struct routes_keeper *k)
@@ -265,13 +288,13 @@ static void look(struct routes_keeper *k)
         take(k);
     if (k->state == ROUTES_KEEPER_STANDING_BY && !has_double(k))
         take(k);
-    if (k->state == ROUTES_KEEPER_HOLDING && now_ms(k) >= atomic_load(&k->routes->leased_to_ms))
-        lose(k, "it was not renewed in time");
+    if (k->state == ROUTES_KEEPER_HOLDING)
+        note_late(k);
     if (k->state == ROUTES_KEEPER_HOLDING && !settings_of(k)->is_alone &&
         now_ms(k) - k->renewed_ms >= settings_of(k)->lease_ms / 3)
         renew(k);
-    if (k->state == ROUTES_KEEPER_HOLDING || k->state == ROUTES_KEEPER_STANDING_BY)
-        watch(k);
+    if ((k->state == ROUTES_KEEPER_HOLDING && !k->is_late) || k->state == ROUTES_KEEPER_STANDING_BY)
+        watch(k); /* who gets no answers does not see those of others either */
 }
 
 void routes_keeper_look(struct routes_keeper *k)

@@ -191,6 +191,61 @@ static void a_holder_whose_time_is_up_does_nothing_until_it_has_a_new_lease(void
     assert_string_equal(fixture_where(b, "t", "d"), "a");
 }
 
+/* As when the owner of the table dies. */
+static void who_gets_no_answers_waits_and_goes_on_under_the_lease_that_it_had(void **state)
+{
+    struct fixture_node *a = fixture_add("a", false), *b = fixture_add("b", false);
+    uint64_t incarnation;
+    unsigned n_instances;
+
+    (void)state;
+    fixture_settle();
+    assert_int_not_equal(fixture_register(a, "t", "d", ""), 0);
+    incarnation = routes_self(replica(a))->incarnation;
+    n_instances = a->n_instances;
+    for (unsigned ms = 0; ms < 3 * FIXTURE_LEASE_MS; ms += 100) {
+        fixture_now_ms += 100;
+        for (unsigned i = 0; i < fixture.n; i++) {
+            routes_keeper_look(&fixture.nodes[i].routes->keeper);
+            fixture_turn_node(&fixture.nodes[i]);
+        }
+    }
+    assert_false(routes_is_leased(replica(a)) || routes_is_leased(replica(b)));
+    assert_int_equal(a->n_instances, n_instances);
+    fixture_settle();
+    fixture_pass(FIXTURE_LEASE_MS);
+    assert_true(routes_is_leased(replica(a)) && routes_is_leased(replica(b)));
+    assert_int_equal(routes_self(replica(a))->incarnation, incarnation);
+    assert_int_equal(a->n_leased + b->n_leased + a->n_orphans + b->n_orphans, 0);
+    assert_true(a->n_instances > n_instances);
+    assert_string_equal(fixture_where(b, "t", "d"), "a");
+}
+
+static void what_a_fenced_process_that_lives_registers_again_is_no_orphan(void **state)
+{
+    const struct routes_subscription s = {.tenant = STR("t"), .device = STR("d"), .has_events = true};
+    struct fixture_node *a = fixture_add("a", false), *b = fixture_add("b", false);
+    struct fixture_ask ask = fixture_ask();
+
+    (void)state;
+    fixture_settle();
+    assert_int_not_equal(fixture_register(a, "t", "d", ""), 0);
+    assert_int_not_equal(fixture_register(a, "t", "e", ""), 0);
+    routes_keeper_forfeit(&a->routes->keeper); /* it takes a new one */
+    fixture_settle();
+    assert_int_equal(a->n_leased, FIXTURE_WORKERS);
+    fixture_pass(FIXTURE_LEASE_MS / 2);
+    assert_int_equal(a->n_orphans + b->n_orphans, 0);
+    routes_register(replica(a), &ask.write, &s);
+    assert_int_equal(fixture_wait(&ask), E_OK);
+    fixture_pass(2 * FIXTURE_LEASE_MS);
+    for (unsigned i = 0; i < 2; i++)
+        replica(&fixture.nodes[i])->orphans_timer.on_timer(&replica(&fixture.nodes[i])->orphans_timer);
+    fixture_settle();
+    assert_int_equal(a->n_orphans + b->n_orphans, 1); /* the other one has not come back */
+    assert_string_equal(fixture_where(b, "t", "d"), "a");
+}
+
 static void without_a_lease_registering_is_refused_at_once(void **state)
 {
     const struct routes_subscription s = {.tenant = STR("t"), .device = STR("d")};
@@ -351,6 +406,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_process_that_starts_again_removes_what_the_one_before_has_left, fixture_set_up,
                                         fixture_tear_down),
         cmocka_unit_test_setup_teardown(a_holder_whose_time_is_up_does_nothing_until_it_has_a_new_lease, fixture_set_up,
+                                        fixture_tear_down),
+        cmocka_unit_test_setup_teardown(who_gets_no_answers_waits_and_goes_on_under_the_lease_that_it_had, fixture_set_up,
+                                        fixture_tear_down),
+        cmocka_unit_test_setup_teardown(what_a_fenced_process_that_lives_registers_again_is_no_orphan, fixture_set_up,
                                         fixture_tear_down),
         cmocka_unit_test_setup_teardown(without_a_lease_registering_is_refused_at_once, fixture_set_up, fixture_tear_down),
         cmocka_unit_test_setup_teardown(a_renewal_that_came_in_between_saves_the_lease, fixture_set_up, fixture_tear_down),

@@ -38,6 +38,9 @@ struct metric routes_metrics[ROUTES_COUNTS] = {
     [ROUTES_COUNT_PUBLICATIONS] =
         COUNTER("millrace_routes_publications_total", "Times that others were told what this instance has seen and done"),
     [ROUTES_COUNT_LEASES] = COUNTER("millrace_routes_leases_total", "Leases that this process got"),
+    [ROUTES_COUNT_LEASES_LATE] =
+        COUNTER("millrace_routes_leases_late_total",
+                "Times that the lease was not renewed in time, so that nothing was delivered for a while"),
     [ROUTES_COUNT_LEASES_LOST] = COUNTER("millrace_routes_leases_lost_total", "Leases that this process lost"),
     [ROUTES_COUNT_FENCED] = COUNTER("millrace_routes_fenced_total", "Instances that this one has declared dead"),
     [ROUTES_COUNT_ORPHANS] =

@@ -14,6 +14,15 @@ void routes_sweep_clear(struct routes_sweep *sweep)
     buf_free(&sweep->write.reply, MEM_TABLE);
 }
 
+/* The process lives and has lost a lease: what it still has it registers again, which is no end. */
+static bool may_come_back(const struct routes_replica *r, const struct routes_holder *dead)
+{
+    const struct routes_holder *h = routes_holder_find_living(r, dead->instance.name);
+
+    return h && routes_process_of(h->instance.incarnation) == routes_process_of(dead->instance.incarnation) &&
+           r->routes->clock_ms() - h->since_ms < r->routes->settings.lease_ms;
+}
+
 static bool is_ours_to_sweep(const struct routes_replica *r, const struct routes_holder *h)
 {
     if (list_is_empty(&h->routes))
@@ -23,13 +32,16 @@ static bool is_ours_to_sweep(const struct routes_replica *r, const struct routes
     return !h->is_living && routes_replica_first(r, 0, h->instance.name, (struct str){0}) == routes_self(r);
 }
 
-static struct routes_holder *next_dead(const struct routes_replica *r)
+static struct routes_holder *next_dead(struct routes_replica *r)
 {
     for (struct list *l = r->holders.next; l != &r->holders; l = l->next) {
         struct routes_holder *h = CONTAINER_OF(l, struct routes_holder, link);
 
-        if (is_ours_to_sweep(r, h))
+        if (!is_ours_to_sweep(r, h))
+            continue;
+        if (r->is_leaving || !may_come_back(r, h))
             return h;
+        wheel_start(&r->worker->loop.wheel, &r->orphans_timer, AGAIN_MS);
     }
     return NULL;
 }

@@ -65,6 +65,7 @@ struct routes_holder {
     struct list routes;
     /* The keeper's, on worker 0: the renewal that was seen last, and when. */
     uint64_t watched_number, watched_ms;
+    uint64_t since_ms; /* that it lives, by this replica */
     char *address;
     char name[];
 };
@@ -136,7 +137,8 @@ struct routes_replica {
     uint64_t news_offset;
     bool is_told, is_reset;
     struct map marks; /* what has been done and not been published */
-    struct mail news_mail;
+    struct mail news_mail, resumed_mail;
+    atomic_bool is_resumed_posted;
     atomic_uint_fast64_t applied, seen; /* read by the keeper */
 
     /* Filling. */
@@ -222,6 +224,7 @@ struct routes_keeper {
     size_t n_encoded; /* ranges of them that the publication under way has */
     bool has_marks;   /* replicas may have some */
     bool is_refused;  /* the last publication was, or not all of it was kept */
+    bool is_late;     /* the lease has run out, and is not known to be lost */
     bool is_urgent;   /* the publication that the timer waits for */
     bool is_leaving, has_left;
     struct timer look_timer, publish_timer, leave_timer;
@@ -274,9 +277,14 @@ struct routes {
     uint64_t (*clock_ms)(void); /* one that goes on while the system sleeps; tests have their own */
 };
 
+static inline uint64_t routes_process_of(uint64_t incarnation)
+{
+    return incarnation & ~(uint64_t)0xffffff;
+}
+
 static inline bool routes_is_ours(const struct routes *r, uint64_t incarnation)
 {
-    return (incarnation & ~(uint64_t)0xffffff) == r->process;
+    return routes_process_of(incarnation) == r->process;
 }
 
 /* --- routes_replica.c --- */
@@ -296,6 +304,8 @@ void routes_feed_on_applied(void *context, const struct table_change *change);
 void routes_feed_on_rebuild(void *context, unsigned partition);
 void routes_feed_init(struct routes_replica *replica);
 void routes_feed_fini(struct routes_replica *replica);
+/* Its process may act again under the lease that it had. Any thread. */
+void routes_feed_tell_resumed(struct routes_replica *replica);
 /* Others wait for us to see what is before this offset. Any thread. */
 void routes_feed_note_matter(struct routes *routes, uint64_t offset);
 
