@@ -11,15 +11,6 @@ enum { WINDOW = 64 };
 
 static const struct str topic_prefix = STR_INIT("hono.command.");
 
-/* How a record's fault is counted. */
-static const enum command_metric faults[COMMAND_FAULTS] = {
-    [COMMAND_FAULT_NO_DEVICE] = COMMAND_COUNT_DROPPED_NO_DEVICE,
-    [COMMAND_FAULT_KEY] = COMMAND_COUNT_DROPPED_KEY,
-    [COMMAND_FAULT_EXPIRED] = COMMAND_COUNT_DROPPED_EXPIRED,
-    [COMMAND_FAULT_SUBJECT] = COMMAND_COUNT_REFUSED_SUBJECT,
-    [COMMAND_FAULT_CORRELATION_ID] = COMMAND_COUNT_REFUSED_CORRELATION_ID,
-};
-
 struct pair {
     struct str tenant, device;
 };
@@ -32,55 +23,135 @@ static bool is_lane_of(const void *entry, const void *key)
     return str_equal(lane->device, pair->device) && str_equal(lane->tenant, pair->tenant);
 }
 
-static struct command_lane *make_lane(struct command_router *r, struct str tenant, struct str device)
+static struct command *command_at(struct list *link)
+{
+    return CONTAINER_OF(link, struct command, link);
+}
+
+struct command_lane *command_lane_find(struct command_router *r, struct str tenant, struct str device)
 {
     struct pair pair = {tenant, device};
-    uint64_t hash = siphash_pair(tenant, device);
-    struct command_lane *lane = map_find(&r->lanes, hash, &pair, is_lane_of);
+
+    return map_find(&r->lanes, siphash_pair(tenant, device), &pair, is_lane_of);
+}
+
+static struct command_lane *make_lane(struct command_router *r, struct str tenant, struct str device)
+{
+    struct command_lane *lane = command_lane_find(r, tenant, device);
 
     if (lane)
         return lane;
     lane = mem_alloc(MEM_COMMAND, sizeof *lane + tenant.n + device.n);
-    *lane = (struct command_lane){.hash = hash};
+    *lane = (struct command_lane){.router = r, .hash = siphash_pair(tenant, device)};
     list_init(&lane->commands);
     memcpy(lane->text, tenant.p, tenant.n);
-    memcpy(lane->text + tenant.n, device.p, device.n);
+    memcpy(lane->text + tenant.n, device.p ? device.p : "", device.n);
     lane->tenant = (struct str){lane->text, tenant.n};
     lane->device = (struct str){lane->text + tenant.n, device.n};
-    map_add(&r->lanes, MEM_COMMAND, hash, lane);
+    map_add(&r->lanes, MEM_COMMAND, lane->hash, lane);
     return lane;
 }
 
-static void drop_if_empty(struct command_router *r, struct command_lane *lane)
+static void free_lane(struct command_lane *lane)
 {
-    if (!list_is_empty(&lane->commands) || lane->is_pumping)
-        return;
-    ASSERT(map_remove(&r->lanes, lane->hash, lane));
+    list_remove(&lane->parked);
+    list_remove(&lane->due);
+    list_remove(&lane->acting);
+    routes_release(lane->router->replica, &lane->hold);
+    mem_free(MEM_COMMAND, lane->way.text);
     mem_free(MEM_COMMAND, lane);
+}
+
+static void drop_if_empty(struct command_lane *lane)
+{
+    if (!list_is_empty(&lane->commands) || lane->n_over || lane->is_pumping)
+        return;
+    ASSERT(map_remove(&lane->router->lanes, lane->hash, lane));
+    free_lane(lane);
+}
+
+/* --- what this instance does with its commands --- */
+
+static void note_acting(struct command_lane *lane)
+{
+    struct command_router *r = lane->router;
+
+    if (lane->n_sent + lane->n_over == 0) {
+        list_remove(&lane->acting);
+        if (lane->is_held)
+            routes_release(r->replica, &lane->hold);
+        lane->is_held = false;
+    } else if (!list_is_linked(&lane->acting)) {
+        list_push(&r->acting, &lane->acting);
+    }
+}
+
+static void take_over(struct command *c)
+{
+    list_remove(&c->link);
+    c->is_over = true;
+    c->lane->n_over++;
+    note_acting(c->lane);
 }
 
 static void conclude(struct command *c, enum command_metric what, int status, const char *text)
 {
-    list_remove(&c->link);
-    c->lane = NULL;
+    take_over(c);
     command_notice_conclude(c, what, status, text);
 }
 
-/* Whether the tenant's data volume (registry/usage.h) has room for it; a tenant that is gone is refused elsewhere. */
-static bool has_volume(const struct command *c)
+void command_lane_leave(struct command *c)
 {
-    const struct registry_tenant *ten = registry_find_tenant(c->router->generation->registry, c->tenant);
-
-    return !ten || usage_admits(ten, c->record.value.n, (int64_t)loop_wall_ms());
+    take_over(c);
+    command_notice_leave(c);
 }
 
-/* Counts it there: as sent, or as come back. */
+void command_lane_note_settled(struct command_lane *lane)
+{
+    bool was_held = lane->is_held;
+
+    lane->n_over--;
+    note_acting(lane);
+    if (was_held && !lane->is_held)
+        command_watch_lane(lane); /* what had to wait for that */
+    drop_if_empty(lane);
+}
+
+/* Counts its volume: as sent, or as come back. */
 static void count_volume(const struct command *c, bool is_sent)
 {
     const struct registry_tenant *ten = registry_find_tenant(c->router->generation->registry, c->tenant);
 
     if (ten)
         (is_sent ? usage_count : usage_uncount)(ten, c->record.value.n, (int64_t)loop_wall_ms());
+}
+
+/* --- ways --- */
+
+static bool is_way(const struct command_way *way, const struct routes_route *route)
+{
+    return way->epoch == route->epoch && way->incarnation == route->instance->incarnation &&
+           (way->is_self ? route->instance->is_self : str_equal(way->instance, route->instance->name));
+}
+
+static void set_way(struct command_lane *lane, const struct command_choice *choice)
+{
+    const struct routes_instance *instance = choice->route.instance;
+    struct str gateway = str_equal(choice->owner, lane->device) ? (struct str){0} : choice->owner;
+    char *text;
+
+    if (is_way(&lane->way, &choice->route))
+        return;
+    mem_free(MEM_COMMAND, lane->way.text);
+    lane->way =
+        (struct command_way){.incarnation = instance->incarnation, .epoch = choice->route.epoch, .is_self = instance->is_self};
+    if (instance->is_self)
+        return;
+    text = lane->way.text = mem_alloc(MEM_COMMAND, instance->name.n + gateway.n + 1);
+    memcpy(text, instance->name.p, instance->name.n);
+    memcpy(text + instance->name.n, gateway.n ? gateway.p : "", gateway.n);
+    lane->way.instance = (struct str){text, instance->name.n};
+    lane->way.gateway = (struct str){text + instance->name.n, gateway.n};
 }
 
 /* --- to the subscriber --- */
@@ -96,168 +167,24 @@ static void on_arrival(struct mail *m)
         command_done(c, COMMAND_RETURNED, 0, NULL);
 }
 
-static void dispatch(struct command *c, struct command_entry *entry, bool is_through_gateway)
+void command_lane_deliver(struct command *c, struct command_entry *entry, bool is_through_gateway,
+                          void (*on_back)(struct command *))
 {
-    struct command_lane *lane = c->lane;
-
     command_entry_ref(entry);
     c->entry = entry;
     c->target = is_through_gateway ? c->record.device_id : (struct str){0};
-    c->is_sent = true;
-    count_volume(c, true);
-    lane->entry = entry;
-    lane->n_sent++;
+    c->on_back = on_back;
     c->mail.on_mail = on_arrival;
     mailbox_post(entry->home, &c->mail);
-}
-
-/* --- choosing --- */
-
-struct question {
-    struct command_router *router;
-    struct str tenant;
-};
-
-static bool find_route(void *context, struct str device, struct command_route *out_route)
-{
-    struct question *q = context;
-
-    *out_route = (struct command_route){0};
-    return command_entry_find(q->router, q->tenant, device) != NULL;
-}
-
-static struct str find_heard(void *context, struct str device)
-{
-    struct question *q = context;
-
-    return command_entry_heard(q->router, q->tenant, device);
-}
-
-static enum registry_assertion assert_device(const struct command *c, struct str gateway, struct registration *out)
-{
-    return registry_assert(c->router->generation->registry, c->tenant, c->record.device_id, gateway, out);
-}
-
-/* Whom a command goes to now. NULL: nobody; it has been concluded. */
-static struct command_entry *choose(struct command *c, bool *out_is_through_gateway)
-{
-    struct question q = {c->router, c->tenant};
-    struct command_routes routes = {.context = &q, .find = find_route, .last_gateway = find_heard};
-    struct registration registration;
-    struct command_target target;
-    struct command_entry *entry;
-    enum registry_assertion assertion = assert_device(c, (struct str){0}, &registration);
-
-    if (c->record.has_ttl && c->record.expires_at_ms < (int64_t)loop_wall_ms()) {
-        conclude(c, COMMAND_COUNT_DROPPED_EXPIRED, 0, NULL);
-        return NULL;
-    }
-    if (assertion != REGISTRY_ASSERTED) {
-        bool is_tenant = assertion == REGISTRY_NO_TENANT;
-
-        conclude(c, is_tenant ? COMMAND_COUNT_REFUSED_UNKNOWN_TENANT : COMMAND_COUNT_REFUSED_UNKNOWN_DEVICE, 404,
-                 is_tenant ? "tenant is unknown or disabled" : "device is unknown or disabled");
-        return NULL;
-    }
-    if (!command_target_choose(&routes, c->record.device_id, registration.device->via->items, registration.device->via->count,
-                               &target)) {
-        conclude(c, COMMAND_COUNT_REFUSED_NO_CONSUMER, 503, "no consumer available");
-        return NULL;
-    }
-    entry = command_entry_find(c->router, c->tenant, target.gateway.n ? target.gateway : c->record.device_id);
-    *out_is_through_gateway = target.gateway.n || entry->gateway.n;
-    if (target.gateway.n && !entry->is_for_all) {
-        conclude(c, COMMAND_COUNT_REFUSED_NO_CONSUMER, 503, "gateway takes commands for itself only");
-        return NULL;
-    }
-    if (entry->gateway.n && assert_device(c, entry->gateway, &registration) != REGISTRY_ASSERTED) {
-        conclude(c, COMMAND_COUNT_REFUSED_GATEWAY, 403, "gateway may not act for the device any more");
-        return NULL;
-    }
-    if (!has_volume(c)) {
-        conclude(c, COMMAND_COUNT_REFUSED_DATA_VOLUME, 429, "data volume of the tenant is used up");
-        return NULL;
-    }
-    return entry;
-}
-
-static struct command *first_unsent(const struct command_lane *lane)
-{
-    for (struct list *link = lane->commands.next; link != &lane->commands; link = link->next)
-        if (!CONTAINER_OF(link, struct command, link)->is_sent)
-            return CONTAINER_OF(link, struct command, link);
-    return NULL;
-}
-
-/* Sends what may go. Nothing overtakes: a command for another subscriber than the one that has earlier ones waits for these. */
-static void pump(struct command_router *r, struct command_lane *lane)
-{
-    struct command *c;
-
-    lane->is_pumping = true;
-    while (lane->n_sent < WINDOW && (c = first_unsent(lane))) {
-        bool is_through_gateway = false;
-        struct command_entry *entry = choose(c, &is_through_gateway);
-
-        if (!entry)
-            continue;
-        if (lane->n_sent > 0 && lane->entry != entry)
-            break;
-        dispatch(c, entry, is_through_gateway);
-    }
-    lane->is_pumping = false;
-    drop_if_empty(r, lane);
-}
-
-/* --- from the subscriber --- */
-
-static void conclude_result(struct command *c)
-{
-    bool is_acknowledged = c->result == COMMAND_RECEIVED;
-
-    if (c->result == COMMAND_FAILED)
-        conclude(c, COMMAND_COUNT_REFUSED_NOT_ACKNOWLEDGED, c->status, c->text);
-    else
-        conclude(c, is_acknowledged ? COMMAND_COUNT_DELIVERED_RECEIVED : COMMAND_COUNT_DELIVERED_ATTEMPTED, 202,
-                 is_acknowledged ? "received" : "attempted");
-}
-
-/* One that came back keeps its place; it and what is behind it go on when all that were sent have come back. */
-static bool has_returned(const struct command_lane *lane)
-{
-    bool has_unsent = false;
-
-    for (struct list *link = lane->commands.next; link != &lane->commands; link = link->next) {
-        bool is_sent = CONTAINER_OF(link, struct command, link)->is_sent;
-
-        if (is_sent && has_unsent)
-            return true;
-        has_unsent |= !is_sent;
-    }
-    return false;
 }
 
 static void on_result(struct mail *m)
 {
     struct command *c = CONTAINER_OF(m, struct command, mail);
-    struct command_router *r = c->router;
-    struct command_lane *lane = c->lane;
 
     command_entry_unref(c->entry);
     c->entry = NULL;
-    c->is_sent = false;
-    if (--lane->n_sent == 0)
-        lane->entry = NULL;
-    if (c->result == COMMAND_RETURNED || c->result == COMMAND_FAILED)
-        count_volume(c, false);
-    if (c->result == COMMAND_RETURNED)
-        command_count(COMMAND_COUNT_RETURNED, 1);
-    else
-        conclude_result(c);
-    if (c->result == COMMAND_RETURNED && command_router_is_draining(r))
-        return;
-    if (!has_returned(lane))
-        pump(r, lane);
+    c->on_back(c);
 }
 
 void command_done(struct command *command, enum command_result result, int status, const char *text)
@@ -269,6 +196,160 @@ void command_done(struct command *command, enum command_result result, int statu
     mailbox_post(&command->router->worker->loop.mailbox, &command->mail);
 }
 
+/* --- the order --- */
+
+static struct command *first_unsent(const struct command_lane *lane)
+{
+    for (struct list *link = lane->commands.next; link != &lane->commands; link = link->next)
+        if (!command_at(link)->is_sent)
+            return command_at(link);
+    return NULL;
+}
+
+/* One that came back keeps its place; it and what is behind it go on when all that were sent have come back. */
+static bool has_returned(const struct command_lane *lane)
+{
+    bool has_unsent = false;
+
+    for (struct list *link = lane->commands.next; link != &lane->commands; link = link->next) {
+        bool is_sent = command_at(link)->is_sent;
+
+        if (is_sent && has_unsent)
+            return true;
+        has_unsent |= !is_sent;
+    }
+    return false;
+}
+
+static void park(struct command_lane *lane, struct list *where)
+{
+    list_push(where, &lane->parked);
+    if (where == &lane->router->waiting)
+        command_watch_tick(lane->router);
+}
+
+/* False: the subscriber of this process has ended, its route is about to go; or it is another instance's that nothing carries commands to. */
+static bool send(struct command *c, const struct command_choice *choice)
+{
+    struct command_lane *lane = c->lane;
+    struct command_router *r = c->router;
+    bool is_self = choice->route.instance->is_self;
+    struct command_entry *entry = is_self ? command_entry_find(r, c->tenant, choice->owner, choice->route.epoch) : NULL;
+
+    if (is_self ? !entry : !r->plane->transport)
+        return false;
+    set_way(lane, choice);
+    c->is_sent = true;
+    lane->n_sent++;
+    note_acting(lane);
+    count_volume(c, true);
+    if (!is_self)
+        command_remote_send(c);
+    else if (r->plane->transport)
+        command_serve_own(c, entry, choice->is_through_gateway);
+    else
+        command_lane_deliver(c, entry, choice->is_through_gateway, command_lane_take_back);
+    return true;
+}
+
+/* Whether a command may go by the way that was chosen: nothing overtakes what is out by another way, nor goes by one that gave a command back. */
+static bool may_go(struct command_lane *lane, const struct command_choice *choice)
+{
+    bool is_same = is_way(&lane->way, &choice->route);
+
+    return is_same ? !lane->way.is_shunned : lane->n_sent == 0;
+}
+
+/* Does with a command what is to be done now. False: it, and what is behind it, has to wait. */
+static bool advance(struct command_lane *lane, struct command *c)
+{
+    struct command_router *r = lane->router;
+    struct command_choice choice;
+    struct command_refusal refusal;
+    enum command_turn turn;
+
+    command_choice_make(r, lane->tenant, lane->device, &choice);
+    lane->has_gateways = choice.has_gateways;
+    turn = lane->is_held ? COMMAND_TURN_WAIT : r->plane->design->turn(r, c, &choice);
+    if (turn == COMMAND_TURN_DONE) {
+        command_lane_leave(c);
+        return true;
+    }
+    if (turn == COMMAND_TURN_ACT && !choice.has_way && choice.is_coming)
+        turn = COMMAND_TURN_WAIT;
+    if (turn != COMMAND_TURN_ACT) {
+        park(lane, turn == COMMAND_TURN_OTHERS ? &r->others : &r->waiting);
+        return false;
+    }
+    refusal = command_choice_judge(c, &choice);
+    if (refusal.is_refused) {
+        conclude(c, refusal.what, refusal.status, refusal.text);
+        return true;
+    }
+    if (may_go(lane, &choice) && send(c, &choice))
+        return true;
+    park(lane, &r->waiting);
+    return false;
+}
+
+void command_lane_pump(struct command_lane *lane)
+{
+    struct command *c;
+
+    list_remove(&lane->parked);
+    lane->is_pumping = true;
+    while (lane->n_sent < WINDOW && !lane->n_unsent && !has_returned(lane) && (c = first_unsent(lane)))
+        if (!advance(lane, c))
+            break;
+    lane->is_pumping = false;
+    drop_if_empty(lane);
+}
+
+/* --- from the subscriber --- */
+
+static void conclude_result(struct command *c)
+{
+    bool is_acknowledged = c->result == COMMAND_RECEIVED;
+
+    if (c->is_lost)
+        command_lane_leave(c);
+    else if (c->result == COMMAND_FAILED)
+        conclude(c, COMMAND_COUNT_REFUSED_NOT_ACKNOWLEDGED, c->status, c->text);
+    else
+        conclude(c, is_acknowledged ? COMMAND_COUNT_DELIVERED_RECEIVED : COMMAND_COUNT_DELIVERED_ATTEMPTED, 202,
+                 is_acknowledged ? "received" : "attempted");
+}
+
+static void note_returned(struct command_lane *lane, struct command *c)
+{
+    command_count(COMMAND_COUNT_RETURNED, 1);
+    lane->way.is_shunned = true;
+    if (c->is_lost)
+        command_lane_leave(c);
+}
+
+void command_lane_take_back(struct command *c)
+{
+    struct command_lane *lane = c->lane;
+    bool has_come_undone = c->result == COMMAND_RETURNED;
+
+    lane->is_pumping = true; /* it stays while this is done */
+    c->is_sent = false;
+    lane->n_sent--;
+    if (has_come_undone || c->result == COMMAND_FAILED)
+        count_volume(c, false);
+    if (has_come_undone)
+        note_returned(lane, c);
+    else
+        conclude_result(c);
+    note_acting(lane);
+    if (has_come_undone && command_router_is_draining(lane->router)) {
+        lane->is_pumping = false;
+        return;
+    }
+    command_lane_pump(lane);
+}
+
 /* --- from Kafka --- */
 
 void command_lane_on_record(struct mail *m)
@@ -277,36 +358,43 @@ void command_lane_on_record(struct mail *m)
     struct command_plane *plane = record->partition->reader->context;
     struct str tenant = str_from_offset(record->partition->topic, topic_prefix.n);
     struct command_router *r = command_router_of(plane, tenant);
-    struct command *c = slab_new_raw(&r->commands);
+    struct command_partition *p = command_partition_of(r, record->partition);
+    struct command *c = slab_new(&r->commands);
     struct command_place place = {
         .topic = record->partition->topic,
         .partition = record->partition->number,
         .offset = record->offset,
         .timestamp_ms = record->timestamp_ms,
     };
-    enum command_fault fault = command_record_read(record->key, record->value, record->headers, record->n_headers, &place,
-                                                   (int64_t)loop_wall_ms(), &c->record);
 
+    c->fault = command_record_read(record->key, record->value, record->headers, record->n_headers, &place,
+                                   (int64_t)loop_wall_ms(), &c->record);
     c->tenant = tenant;
-    c->target = (struct str){0};
-    c->link = (struct list){0};
     c->router = r;
-    c->lane = NULL;
-    c->entry = NULL;
     c->source = record;
-    c->is_sent = false;
+    c->partition = p;
     command_count(COMMAND_COUNT_RECEIVED, 1);
     command_count(COMMAND_COUNT_WAITING, 1);
-    if (fault != COMMAND_FAULT_NONE) {
+    if (p->next == 0 && plane->design->begin)
+        plane->design->begin(r, p, record->offset);
+    c->done_from = p->next && p->next < record->offset ? p->next : record->offset;
+    p->next = record->offset + 1;
+    list_push(&p->commands, &c->of_partition);
+    if (c->fault != COMMAND_FAULT_NONE)
         LOG_INFO(LOG_COMMAND, "command.refused", F_STR("tenant", tenant), F_INT("partition", place.partition),
-                 F_INT("offset", place.offset), F_TEXT("why", command_record_fault_name(fault)));
-        command_notice_conclude(c, faults[fault], command_record_fault_status(fault), "malformed command message");
-        return;
-    }
+                 F_INT("offset", place.offset), F_TEXT("why", command_record_fault_name(c->fault)));
     c->lane = make_lane(r, tenant, c->record.device_id);
     list_push(&c->lane->commands, &c->link);
-    if (!has_returned(c->lane))
-        pump(r, c->lane);
+    if (!list_is_linked(&c->lane->parked))
+        command_lane_pump(c->lane);
+}
+
+static void free_command(struct command_router *r, struct command *c)
+{
+    if (c->entry)
+        command_entry_unref(c->entry);
+    command_count(COMMAND_COUNT_WAITING, -1);
+    slab_free(&r->commands, c);
 }
 
 void command_lane_fini_all(struct command_router *r)
@@ -315,15 +403,9 @@ void command_lane_fini_all(struct command_router *r)
     struct command_lane *lane;
 
     while ((lane = map_next(&r->lanes, &cursor))) {
-        while (!list_is_empty(&lane->commands)) {
-            struct command *c = CONTAINER_OF(list_pop(&lane->commands), struct command, link);
-
-            if (c->entry)
-                command_entry_unref(c->entry);
-            command_count(COMMAND_COUNT_WAITING, -1);
-            slab_free(&r->commands, c);
-        }
-        mem_free(MEM_COMMAND, lane);
+        while (!list_is_empty(&lane->commands))
+            free_command(r, command_at(list_pop(&lane->commands)));
+        free_lane(lane);
     }
     map_free(&r->lanes, MEM_COMMAND);
 }

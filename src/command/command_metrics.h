@@ -1,4 +1,5 @@
-/* command_metrics: the ledger of commands. At every moment received = delivered (attempted, received) + refused (by reason) + dropped (by reason) + waiting. */
+/* command_metrics: the ledger of commands. At every moment, and for each instance, received = delivered (attempted, received) + refused (by
+ * reason) + dropped (by reason) + elsewhere + waiting. */
 #pragma once
 
 #include "obs/metrics.h"
@@ -19,12 +20,21 @@ enum command_metric {
     COMMAND_COUNT_DROPPED_NO_DEVICE,
     COMMAND_COUNT_DROPPED_KEY,
     COMMAND_COUNT_DROPPED_EXPIRED,
+    COMMAND_COUNT_ELSEWHERE,
     COMMAND_COUNT_NOTICES,
     COMMAND_COUNT_NOTICES_LOST,
     COMMAND_COUNT_RETURNED,
     COMMAND_COUNT_SUBSCRIPTIONS,
     COMMAND_COUNT_SUBSCRIPTIONS_REPLACED,
     COMMAND_COUNT_EVENTS_LOST,
+    COMMAND_COUNT_ROUTED,
+    COMMAND_COUNT_ROUTED_AGAIN,
+    COMMAND_COUNT_RESULTS,
+    COMMAND_COUNT_RESULTS_LATE,
+    COMMAND_COUNT_REQUESTS,
+    COMMAND_COUNT_REQUESTS_FOREIGN,
+    COMMAND_COUNT_DUPLICATES,
+    COMMAND_COUNT_FORGOTTEN,
     COMMAND_COUNTS,
 };
 

@@ -22,10 +22,25 @@ static const struct {
 static void finish(struct command *c)
 {
     struct command_router *r = c->router;
+    struct command_lane *lane = c->lane;
 
     command_count(COMMAND_COUNT_WAITING, -1);
+    list_remove(&c->of_partition);
+    if (!c->source) {
+        command_serve_free(c);
+        return;
+    }
+    if (r->plane->design->note_settled)
+        r->plane->design->note_settled(r, c);
     source_settle(r->plane->source, c->source);
     slab_free(&r->commands, c);
+    command_lane_note_settled(lane);
+}
+
+void command_notice_leave(struct command *c)
+{
+    command_count(COMMAND_COUNT_ELSEWHERE, 1);
+    finish(c);
 }
 
 static void on_stored(struct mail *m)

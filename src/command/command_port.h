@@ -1,8 +1,9 @@
 /* command_port: how an adapter receives commands for those who are connected to it. The adapter embeds a subscriber in its own object and lives
- * on one worker; the routing design (command.h) decides what comes. One thread: the subscriber's worker.
+ * on one worker; the routing design (command_design.h) decides what comes. One thread: the subscriber's worker.
  *
- * A subscription belongs to one device or gateway of a tenant; another one for the same takes its place, whoever made it, and nobody
- * is told: a connection that ends late takes nothing away from a newer one. */
+ * A subscription belongs to one device or gateway of a tenant; another one for the same takes its place, whoever made it and on whatever
+ * instance, and nobody is told: a connection that ends late takes nothing away from a newer one. One that is still there when the newer one
+ * ends gets its place back. */
 #pragma once
 
 #include <stdbool.h>
@@ -25,7 +26,7 @@ struct worker;
 enum command_result {
     COMMAND_RECEIVED,  /* the client has acknowledged it */
     COMMAND_ATTEMPTED, /* it was written to the client, which acknowledges nothing */
-    COMMAND_RETURNED,  /* the client is gone: another subscription may have it */
+    COMMAND_RETURNED,  /* the client is gone, and its subscription ends: another one may have it */
     COMMAND_FAILED,    /* status and text say why */
 };
 
@@ -37,16 +38,28 @@ struct command {
     struct str target; /* the device, when it is reached through a gateway; empty: the subscriber itself */
 
     /* The router's. */
-    struct list link; /* in its lane */
+    struct list link; /* in its lane; once it is over, among those whose notice found no room */
     struct command_router *router;
-    struct command_lane *lane;
-    struct command_entry *entry; /* whom it was sent to */
+    struct command_lane *lane; /* NULL: it came from another instance, whose lane it is in */
+    struct command_partition *partition;
+    struct list of_partition;
+    struct command_entry *entry; /* whom it was sent to, when that is here */
+    struct command_item *item;   /* in the memory of tickets (command_memory.h) */
+    struct list unsent;          /* it is to go to another instance, and cannot now */
     struct source_record *source;
-    struct delivery delivery; /* of its notice */
+    void (*on_back)(struct command *command); /* the subscriber has given it back */
+    struct delivery delivery;                 /* of its notice */
+    int64_t done_from;                        /* what is done with it: the offsets from here on */
+    enum command_fault fault;
     enum command_result result;
     int status;
     const char *text;
+    uint64_t sent_ms; /* when it was passed on */
     bool is_sent;
+    bool is_passed_on; /* to another instance */
+    bool is_over;      /* its outcome is known, and not settled yet */
+    bool is_lost;      /* its partition belongs to another instance now */
+    char answer[80];   /* the text, when it came from another instance */
 };
 
 struct command_subscriber_ops {

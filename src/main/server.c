@@ -164,12 +164,19 @@ static void note_drained(struct server *s)
     if (!s->is_leaving) {
         s->is_leaving = true;
         s->n_undrained++;
-        server_routes_leave(s, &s->routes_left);
+        server_command_leave(s, &s->command_left);
     } else if (s->is_kafka_draining) {
         stop(s);
     } else {
         drain_kafka(s, (uint32_t)s->now->config->drain_timeout_ms); /* QoS 0 has nobody waiting, yet is in Kafka's hands */
     }
+}
+
+static void on_command_left(struct mail *m)
+{
+    struct server *s = CONTAINER_OF(m, struct server, command_left);
+
+    server_routes_leave(s, &s->routes_left);
 }
 
 /* From now on nobody sends anything. */
@@ -374,6 +381,7 @@ err server_init(struct server *s, const struct server_start *start, struct errin
         .routes_left = {.on_mail = on_routes_left},
         .topics_ready = {.on_mail = on_topics_ready},
         .topics_left = {.on_mail = on_topics_left},
+        .command_left = {.on_mail = on_command_left},
         .n_unready = 3,
     };
     process_raise_descriptors();

@@ -47,9 +47,9 @@ struct server {
     struct io signals;
     struct timer drain_timer;
     struct mail mqtt_started, mqtt_drained, http_started, http_drained, fanout_started, fanout_drained, registry_ready,
-        routes_ready, routes_left, topics_ready, topics_left;
+        routes_ready, command_left, routes_left, topics_ready, topics_left;
     unsigned n_unready;   /* registry, routes, and the topic between instances */
-    unsigned n_undrained; /* adapters, and the fan-out; then the routes; then that topic */
+    unsigned n_undrained; /* adapters, and the fan-out; then the subscriptions; then the routes; then that topic */
     bool is_leaving;      /* the routes are */
     struct kafka_drain kafka_drain;
     struct server_topics *topics; /* of the start */

@@ -88,6 +88,14 @@ static void on_opened(struct mail *m)
 {
     struct server_routes *r = CONTAINER_OF(m, struct server_routes, opened);
 
+    server_command_receive(r->server, &r->receiving);
+}
+
+/* Whoever is told that this instance lives may pass commands on to it at once. */
+static void on_receiving(struct mail *m)
+{
+    struct server_routes *r = CONTAINER_OF(m, struct server_routes, receiving);
+
     if (r->server->state == SERVER_STARTING)
         routes_start(r->routes, r->table, r->ready, &r->server->loop.mailbox);
 }
@@ -151,7 +159,8 @@ err server_routes_open(struct server *s, struct mail *ready, struct errinfo *ei)
     const struct config *config = s->now->config;
     err e;
 
-    *r = (struct server_routes){.server = s, .opened = {.on_mail = on_opened}, .ready = ready};
+    *r = (struct server_routes){
+        .server = s, .opened = {.on_mail = on_opened}, .receiving = {.on_mail = on_receiving}, .ready = ready};
     if (!server_routes_are_wanted(config)) {
         mailbox_post(&s->loop.mailbox, ready);
         return E_OK;

@@ -22,7 +22,7 @@ struct server_routes {
     bool is_shared;
     struct kafka_table_topics topics; /* of the table in Kafka */
     struct table *table;
-    struct mail opened, *ready;
+    struct mail opened, receiving, *ready;
 };
 
 /* Whether a process with this configuration has routes. */

@@ -1,0 +1,136 @@
+/* direct: every instance reads all commands. The one with the route acts; for a device without any, the first living one by rendezvous. A command of
+ * another's is kept until that one tells that it is done; so whoever has the device next still has it. docs/adr/0021. */
+#include "base/check.h"
+#include "base/log.h"
+#include "command/command_router.h"
+
+/* Whether this instance acts for the device, as its replica has it. */
+static bool is_ours(struct command_router *r, struct str tenant, struct str device, const struct command_choice *choice)
+{
+    const struct routes_instance *first;
+
+    if (choice->has_way)
+        return choice->route.instance->is_self;
+    first = routes_first(r->replica, tenant, device);
+    return first && first->is_self;
+}
+
+static bool is_done(struct command_router *r, const struct command *c)
+{
+    const struct source_partition *source = c->partition->source;
+
+    return routes_is_done(r->replica, source->topic, source->number, c->source->offset);
+}
+
+static void ask_to_begin(struct command_partition *p);
+
+static enum command_turn turn(struct command_router *r, const struct command *c, const struct command_choice *choice)
+{
+    bool is_alone = r->plane->settings.is_alone;
+
+    if (!is_alone && c->partition->is_begun && is_done(r, c))
+        return COMMAND_TURN_DONE;
+    if (!routes_is_leased(r->replica))
+        return COMMAND_TURN_WAIT;
+    if (!is_alone && !c->partition->is_begun && !c->partition->is_beginning)
+        ask_to_begin(c->partition);
+    if ((!is_alone && !c->partition->is_begun) || choice->is_recent)
+        return COMMAND_TURN_WAIT;
+    return is_ours(r, c->tenant, c->record.device_id, choice) ? COMMAND_TURN_ACT : COMMAND_TURN_OTHERS;
+}
+
+static void note_settled(struct command_router *r, struct command *c)
+{
+    const struct source_partition *source = c->partition->source;
+
+    if (!r->plane->settings.is_alone && c->partition->is_begun)
+        routes_mark_done(r->replica, source->topic, source->number, c->done_from, c->source->offset + 1);
+}
+
+/* --- the first record of a partition --- */
+
+static void look_again(struct command_router *r)
+{
+    r->has_seen = true;
+    command_watch_soon(r);
+}
+
+static void on_begun(struct mail *m)
+{
+    struct command_partition *p = CONTAINER_OF(CONTAINER_OF(m, struct routes_write, mail), struct command_partition, write);
+    const struct source_partition *source = p->source;
+
+    p->is_beginning = false;
+    p->is_begun = routes_first_undone(p->router->plane->settings.routes, source->topic, source->number) >= 0;
+    if (p->is_begun)
+        look_again(p->router);
+    else
+        command_watch_tick(p->router); /* its lanes wait: turn() */
+}
+
+static void ask_to_begin(struct command_partition *p)
+{
+    const struct source_partition *source = p->source;
+
+    p->is_beginning = true;
+    p->write = (struct routes_write){.mail = {.on_mail = on_begun}};
+    routes_begin_done(p->router->replica, &p->write, source->topic, source->number, p->first);
+}
+
+static void begin(struct command_router *r, struct command_partition *p, int64_t offset)
+{
+    int64_t undone;
+
+    if (r->plane->settings.is_alone)
+        return;
+    undone = routes_first_undone(r->plane->settings.routes, p->source->topic, p->source->number);
+    p->first = offset;
+    p->is_begun = undone >= 0;
+    if (p->is_begun && undone < offset)
+        p->next = undone; /* what is between them was done by this instance, or is not there */
+}
+
+/* --- when somebody else has acted, or is to act --- */
+
+/* The lane keeps what is done here from being called seen: commands that are out, and notices on their way. */
+static void note_moved(struct command_router *r, struct command_lane *lane)
+{
+    struct command_choice choice;
+    bool is_still_ours;
+
+    if (lane->is_held)
+        return;
+    command_choice_make(r, lane->tenant, lane->device, &choice);
+    is_still_ours = is_ours(r, lane->tenant, lane->device, &choice) &&
+                    (!lane->n_sent || (choice.has_way && choice.route.epoch == lane->way.epoch));
+    if (is_still_ours)
+        return;
+    lane->is_held = true;
+    routes_hold(r->replica, &lane->hold);
+}
+
+static void note_done(struct command_router *r, struct command_partition *p)
+{
+    struct list *next;
+
+    for (struct list *link = p->commands.next; link != &p->commands; link = next) {
+        struct command *c = CONTAINER_OF(link, struct command, of_partition);
+
+        next = link->next;
+        if (c->is_sent || c->is_over || !is_done(r, c))
+            continue;
+        command_watch_lane(c->lane);
+        command_lane_leave(c);
+    }
+}
+
+const struct command_design command_direct = {
+    .name = "direct",
+    .carrier = COMMAND_CARRIER_NONE,
+    .turn = turn,
+    .note_settled = note_settled,
+    .begin = begin,
+    .note_moved = note_moved,
+    .note_done = note_done,
+    .begins_at = routes_first_undone,
+};

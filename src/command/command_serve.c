@@ -1,0 +1,335 @@
+/* Commands for those who are subscribed here, on behalf of whoever has their records: other instances, or this one's lanes. Each is delivered
+ * once however often it is asked for: by its place in the memory. */
+#include "base/check.h"
+#include "base/log.h"
+#include "command/command_router.h"
+#include "loop/loop.h"
+
+/* What another instance has passed on. In one piece of memory with everything it points to. */
+struct errand {
+    struct command command;
+    struct list link; /* while the replica is behind */
+    uint64_t after, epoch;
+    struct str gateway;
+    char data[];
+};
+
+static struct errand *errand_of(struct command *c)
+{
+    return CONTAINER_OF(c, struct errand, command);
+}
+
+/* --- results --- */
+
+/* False: not now. */
+static bool send_result(struct command_router *r, struct command_item *item)
+{
+    struct command_transport *transport = r->plane->transport;
+    const struct routes_instance *self = routes_self(r->replica);
+    struct command_result_message message = {
+        .ticket = item->ticket,
+        .to = {str_from(item->asker), item->asker_incarnation},
+        .result = item->result,
+        .status = item->status,
+        .text = str_from(item->text),
+    };
+    err e;
+
+    if (!self)
+        return false;
+    if (!routes_find_instance(r->replica, message.to.instance, message.to.incarnation))
+        return true; /* whoever has its partitions now asks again */
+    message.from = (struct command_peer){self->name, self->incarnation};
+    e = transport->ops->send_result(transport, r->worker->id, &message);
+    r->has_no_room |= e == E_AGAIN;
+    return e == E_OK || e == E_LIMIT;
+}
+
+static void forget_asker(struct command_router *r, struct command_item *item)
+{
+    mem_free(MEM_COMMAND, item->asker);
+    item->asker = NULL;
+    if (item->result == COMMAND_RETURNED)
+        command_memory_remove(&r->memory, item);
+}
+
+static void reply(struct command_router *r, struct command_item *item)
+{
+    if (list_is_linked(&item->reply))
+        return;
+    if (!r->has_no_room && list_is_empty(&r->replies) && send_result(r, item)) {
+        forget_asker(r, item);
+        return;
+    }
+    list_push(&r->replies, &item->reply);
+    command_watch_tick(r);
+}
+
+void command_serve_retry(struct command_router *r)
+{
+    while (!r->has_no_room && !list_is_empty(&r->replies)) {
+        struct command_item *item = CONTAINER_OF(r->replies.next, struct command_item, reply);
+
+        if (!send_result(r, item))
+            return;
+        list_remove(&item->reply);
+        forget_asker(r, item);
+    }
+}
+
+/* A command of this instance's own lane has its result. By mail: whoever asks may be busy with the lane. */
+static void on_own(struct mail *m)
+{
+    struct command *c = CONTAINER_OF(m, struct command, mail);
+
+    command_lane_take_back(c);
+}
+
+static void hand_over(struct command *c, enum command_result result, int status, const char *text)
+{
+    c->item = NULL;
+    c->result = result;
+    c->status = status;
+    c->text = text;
+    c->mail.on_mail = on_own;
+    mailbox_post(&c->router->worker->loop.mailbox, &c->mail);
+}
+
+/* The outcome for all who wait for it. What came back undelivered is forgotten: it may be asked for again. */
+static void conclude(struct command_router *r, struct command_item *item, enum command_result result, int status,
+                     const char *text)
+{
+    struct command *waiting = item->waiting;
+
+    item->result = result;
+    item->status = status;
+    item->text = text ? text : "";
+    item->served = item->waiting = NULL;
+    if (waiting)
+        hand_over(waiting, result, status, item->text);
+    if (result != COMMAND_RETURNED) {
+        command_memory_keep(&r->memory, item, r->worker->loop.now_ms);
+        command_count(COMMAND_COUNT_FORGOTTEN, (int64_t)(r->memory.n_forgotten - r->n_forgotten));
+        r->n_forgotten = r->memory.n_forgotten;
+    }
+    if (item->asker)
+        reply(r, item);
+    else if (result == COMMAND_RETURNED)
+        command_memory_remove(&r->memory, item);
+}
+
+/* --- for this instance's own lanes --- */
+
+static void on_own_back(struct command *c)
+{
+    struct command_item *item = c->item;
+
+    bool is_replaced = item->waiting != c; /* its partition was lost, and has come back */
+
+    conclude(c->router, item, c->result, c->status, c->text);
+    if (is_replaced)
+        hand_over(c, c->result, c->status, c->text);
+}
+
+void command_serve_own(struct command *c, struct command_entry *entry, bool is_through_gateway)
+{
+    struct command_router *r = c->router;
+    struct command_ticket ticket = {c->tenant, c->partition->source->number, c->source->offset};
+    struct command_item *item = command_memory_find(&r->memory, &ticket, c->source->timestamp_ms);
+
+    if (!item || (!item->served && item->result == COMMAND_RETURNED)) {
+        if (!item)
+            item = command_memory_add(&r->memory, &ticket, c->source->timestamp_ms);
+        list_remove(&item->reply); /* whoever asked in vain gets the result of this */
+        c->item = item;
+        item->served = item->waiting = c;
+        command_lane_deliver(c, entry, is_through_gateway, on_own_back);
+        return;
+    }
+    command_count(COMMAND_COUNT_DUPLICATES, 1);
+    if (!item->served) {
+        hand_over(c, (enum command_result)item->result, item->status, item->text);
+        return;
+    }
+    if (item->waiting && item->waiting != item->served)
+        hand_over(item->waiting, COMMAND_RETURNED, 0, NULL); /* of a partition that was lost, and has come back */
+    item->waiting = c;
+}
+
+/* --- for others --- */
+
+static struct str put(char **at, struct str text)
+{
+    struct str copy = {text.p ? *at : NULL, text.n};
+
+    if (text.n)
+        memcpy(*at, text.p, text.n);
+    *at += text.n;
+    return copy;
+}
+
+/* NULL: no memory. */
+static struct errand *copy_request(struct command_router *r, const struct command_request *q)
+{
+    static const struct str topic_prefix = STR_INIT("hono.command.");
+    size_t n = q->ticket.tenant.n * 2 + topic_prefix.n + q->gateway.n + q->key.n + q->value.n, table;
+    struct command_place place = {
+        .partition = q->ticket.partition, .offset = q->ticket.offset, .timestamp_ms = q->timestamp_ms};
+    struct record_header *headers;
+    struct errand *errand;
+    struct str key, value;
+    char *at;
+
+    for (size_t i = 0; i < q->n_headers; i++)
+        n += q->headers[i].name.n + q->headers[i].value.n;
+    table = q->n_headers * sizeof *headers;
+    errand = mem_try_alloc(MEM_COMMAND, sizeof *errand + table + n);
+    if (!errand)
+        return NULL;
+    memset(errand, 0, sizeof *errand);
+    headers = (struct record_header *)(void *)errand->data;
+    at = errand->data + table;
+    for (size_t i = 0; i < q->n_headers; i++) {
+        headers[i].name = put(&at, q->headers[i].name);
+        headers[i].value = put(&at, q->headers[i].value);
+    }
+    place.topic = (struct str){at, topic_prefix.n + q->ticket.tenant.n};
+    (void)put(&at, topic_prefix);
+    errand->command.tenant = put(&at, q->ticket.tenant);
+    errand->gateway = put(&at, q->gateway);
+    key = put(&at, q->key);
+    value = put(&at, q->value);
+    errand->after = q->after;
+    errand->epoch = q->epoch;
+    errand->command.router = r;
+    list_push(&r->errands, &errand->command.of_partition);
+    errand->command.fault =
+        command_record_read(key, value, headers, q->n_headers, &place, (int64_t)loop_wall_ms(), &errand->command.record);
+    return errand;
+}
+
+void command_serve_free(struct command *c)
+{
+    list_remove(&c->of_partition);
+    mem_free(MEM_COMMAND, errand_of(c));
+}
+
+static void on_errand_back(struct command *c)
+{
+    conclude(c->router, c->item, c->result, c->status, c->text);
+    command_serve_free(c);
+}
+
+/* One that nobody waits for: applications are told of what comes of it by this instance. */
+static void on_stray_back(struct command *c)
+{
+    bool is_acknowledged = c->result == COMMAND_RECEIVED;
+
+    if (c->result == COMMAND_RETURNED)
+        command_notice_conclude(c, COMMAND_COUNT_REFUSED_NO_CONSUMER, 503, "no consumer available");
+    else if (c->result == COMMAND_FAILED)
+        command_notice_conclude(c, COMMAND_COUNT_REFUSED_NOT_ACKNOWLEDGED, c->status, c->text);
+    else
+        command_notice_conclude(c, is_acknowledged ? COMMAND_COUNT_DELIVERED_RECEIVED : COMMAND_COUNT_DELIVERED_ATTEMPTED, 202,
+                                is_acknowledged ? "received" : "attempted");
+}
+
+/* Whom it was sent to, if that is here and has the route still. */
+static struct command_entry *find_entry(struct command_router *r, const struct errand *errand)
+{
+    struct str tenant = errand->command.tenant;
+    struct str owner = errand->gateway.n ? errand->gateway : errand->command.record.device_id;
+    struct routes_route route;
+
+    if (!routes_find(r->replica, tenant, owner, &route) || !route.instance->is_self)
+        return NULL;
+    if (errand->command.item && route.epoch != errand->epoch)
+        return NULL;
+    return command_entry_find(r, tenant, owner, route.epoch);
+}
+
+static void start(struct command_router *r, struct errand *errand)
+{
+    struct command *c = &errand->command;
+    struct command_entry *entry = c->fault == COMMAND_FAULT_NONE ? find_entry(r, errand) : NULL;
+    void (*on_back)(struct command *) = c->item ? on_errand_back : on_stray_back;
+
+    if (entry && routes_is_leased(r->replica)) {
+        command_lane_deliver(c, entry, errand->gateway.n || entry->gateway.n, on_back);
+        return;
+    }
+    c->result = COMMAND_RETURNED;
+    on_back(c);
+}
+
+void command_serve_on_applied(struct command_router *r)
+{
+    while (!list_is_empty(&r->pending)) {
+        struct errand *errand = CONTAINER_OF(r->pending.next, struct errand, link);
+
+        if (errand->after > routes_applied(r->replica))
+            return;
+        list_remove(&errand->link);
+        start(r, errand);
+    }
+}
+
+/* True: it is under way or over, the asker gets or has got the result. */
+static bool answer_again(struct command_router *r, const struct command_request *q)
+{
+    struct command_item *item = command_memory_find(&r->memory, &q->ticket, q->timestamp_ms);
+
+    if (!item)
+        return false;
+    command_count(COMMAND_COUNT_DUPLICATES, 1);
+    command_memory_set_asker(item, &q->from);
+    if (!item->served)
+        reply(r, item);
+    return true;
+}
+
+void command_serve_on_request(struct command_plane *plane, const struct command_request *request)
+{
+    const struct command_request *q = request;
+    struct command_router *r = command_router_of(plane, q->ticket.tenant);
+    const struct routes_instance *self = routes_self(r->replica);
+    bool has_asker = q->from.instance.n > 0;
+    struct errand *errand;
+
+    ASSERT_ON(r->worker);
+    command_count(COMMAND_COUNT_REQUESTS, 1);
+    if (has_asker && (!self || self->incarnation != q->to.incarnation)) {
+        command_count(COMMAND_COUNT_REQUESTS_FOREIGN, 1);
+        return;
+    }
+    if (has_asker && answer_again(r, q))
+        return;
+    errand = copy_request(r, q);
+    if (!errand)
+        return; /* it is asked for again */
+    if (has_asker) {
+        errand->command.item = command_memory_add(&r->memory, &q->ticket, q->timestamp_ms);
+        errand->command.item->served = &errand->command;
+        command_memory_set_asker(errand->command.item, &q->from);
+    } else {
+        command_count(COMMAND_COUNT_RECEIVED, 1);
+        command_count(COMMAND_COUNT_WAITING, 1);
+    }
+    if (list_is_empty(&r->pending) && errand->after <= routes_applied(r->replica))
+        start(r, errand);
+    else
+        list_push(&r->pending, &errand->link);
+}
+
+void command_serve_fini(struct command_router *r)
+{
+    while (!list_is_empty(&r->errands)) {
+        struct command *c = CONTAINER_OF(r->errands.next, struct command, of_partition);
+
+        if (c->entry)
+            command_entry_unref(c->entry);
+        command_serve_free(c);
+    }
+    command_memory_fini(&r->memory);
+    map_free(&r->out, MEM_COMMAND);
+}
