@@ -242,7 +242,7 @@ static void whoever_falls_silent_is_not_waited_for(void **state)
     struct buf bytes = {0};
 
     (void)state;
-    heartbeat_ms = 10;
+    heartbeat_ms = 200;
     open_both(false);
     connect_as_a();
     add_hello(&bytes, 9, 1, 1);
