@@ -75,13 +75,6 @@ rd_kafka_resp_err_t kafka_begin_read_positions(struct kafka_finder *f, struct ka
     return code;
 }
 
-/* The topic was deleted since the group gave it out, which will soon be corrected: the others need not wait. */
-static bool is_gone(rd_kafka_resp_err_t code)
-{
-    return code == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART || code == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC ||
-           code == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION;
-}
-
 static rd_kafka_resp_err_t choose_beginning(struct kafka_finder *f, struct kafka_found *found)
 {
     const struct source_reader *reader = f->c->reader;
@@ -91,7 +84,7 @@ static rd_kafka_resp_err_t choose_beginning(struct kafka_finder *f, struct kafka
         rd_kafka_query_watermark_offsets(f->c->rk, found->full_topic, found->number, &low, &high, f->patience_ms);
 
     if (code)
-        return f->c->member && is_gone(code) ? RD_KAFKA_RESP_ERR_NO_ERROR : code;
+        return code;
     known = reader->begins_at ? reader->begins_at(reader->context, topic, found->number) : -1;
     if (known > high)
         known = low; /* the topic was made anew */
@@ -128,14 +121,16 @@ static rd_kafka_resp_err_t write_positions(struct kafka_finder *f, rd_kafka_topi
 rd_kafka_resp_err_t kafka_begin_choose(struct kafka_finder *f, struct kafka_found *list)
 {
     rd_kafka_topic_partition_list_t *fresh = rd_kafka_topic_partition_list_new(16);
-    bool is_committed_here = !f->c->member && !f->c->is_transient;
-    rd_kafka_resp_err_t code = RD_KAFKA_RESP_ERR_NO_ERROR;
+    bool is_whole = !f->c->member, is_committed_here = is_whole && !f->c->is_transient;
+    rd_kafka_resp_err_t code = RD_KAFKA_RESP_ERR_NO_ERROR, one;
 
-    for (struct kafka_found *found = list; found && !code && !is_stopping(f); found = found->next) {
+    for (struct kafka_found *found = list; found && !(code && is_whole) && !is_stopping(f); found = found->next) {
         if (found->offset >= 0)
             continue;
-        code = choose_beginning(f, found);
-        if (!code)
+        one = choose_beginning(f, found);
+        if (one)
+            code = one;
+        else
             rd_kafka_topic_partition_list_add(fresh, found->full_topic, found->number)->offset = found->offset;
     }
     if (!code && is_stopping(f))

@@ -15,6 +15,7 @@
 enum {
     FIRST_PAUSE_MS = 100, /* after a round that failed; then twice as long, up to */
     LAST_PAUSE_MS = 5000,
+    SOON_PAUSE_MS = 500,      /* where it is known that it will not take long */
     FIRST_PATIENCE_MS = 1000, /* with one question: stopping may have to wait for it */
     MAX_INTERESTS = 256,
 };
@@ -266,6 +267,8 @@ static rd_kafka_resp_err_t place(struct kafka_finder *f, struct kafka_found *lis
 
 static bool note_failure(struct kafka_finder *f, rd_kafka_resp_err_t code)
 {
+    f->is_soon = code == RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION || code == RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE ||
+                 code == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
     if (code == RD_KAFKA_RESP_ERR__TIMED_OUT && f->patience_ms < KAFKA_FINDER_PATIENCE_MS)
         f->patience_ms *= 2;
     if (!is_stopping(f))
@@ -296,28 +299,46 @@ static bool look(struct kafka_finder *f)
 }
 
 /* As it was asked, for another attempt. */
-static void forget_places(struct kafka_found *list)
+static void forget_place(struct kafka_found *found)
 {
-    for (; list; list = list->next) {
-        mem_free(MEM_KAFKA, list->metadata);
-        list->metadata = NULL;
-        list->metadata_n = 0;
-        list->offset = -1;
-        list->is_new = false;
-    }
+    mem_free(MEM_KAFKA, found->metadata);
+    found->metadata = NULL;
+    found->metadata_n = 0;
+    found->offset = -1;
+    found->is_new = false;
 }
 
-/* True: nothing is asked any more. */
+/* Leaves those without a place. */
+static struct kafka_found *take_placed(struct kafka_found **list)
+{
+    struct kafka_found *placed = NULL;
+
+    for (struct kafka_found **at = list; *at;) {
+        struct kafka_found *found = *at;
+
+        if (found->offset < 0) {
+            forget_place(found);
+            at = &found->next;
+            continue;
+        }
+        *at = found->next;
+        found->next = placed;
+        placed = found;
+    }
+    return placed;
+}
+
+/* True: nothing is asked any more. What is known is answered; a partition whose leader is not there yet holds up no other one. */
 static bool answer(struct kafka_finder *f)
 {
     rd_kafka_resp_err_t code = place(f, f->places);
+    struct kafka_found *placed = take_placed(&f->places);
 
-    if (code) {
-        forget_places(f->places);
+    if (placed)
+        kafka_consumer_take(f->c, placed, f->places_round);
+    if (code)
         return note_failure(f, code);
-    }
-    if (f->places)
-        kafka_consumer_take(f->c, f->places, f->places_round);
+    free_all(f->places);
     f->places = NULL;
     return true;
 }
@@ -374,12 +395,15 @@ static void *run(void *context)
 
     metrics_attach_thread();
     while (wait_for_turn(f, pause_ms)) {
-        if (answer(f) && look(f))
+        bool is_well = answer(f);
+        uint32_t last_ms = f->is_soon ? SOON_PAUSE_MS : LAST_PAUSE_MS;
+
+        if (look(f) && is_well)
             pause_ms = f->find_ms;
         else if (pause_ms == 0 || pause_ms == f->find_ms)
             pause_ms = FIRST_PAUSE_MS;
         else
-            pause_ms = pause_ms * 2 < LAST_PAUSE_MS ? pause_ms * 2 : LAST_PAUSE_MS;
+            pause_ms = pause_ms * 2 < last_ms ? pause_ms * 2 : last_ms;
     }
     return NULL;
 }

@@ -56,6 +56,7 @@ struct kafka_finder {
     /* The thread's own. */
     uint32_t find_ms;
     int patience_ms;  /* with one question */
+    bool is_soon;     /* a partition that was just made will be there in a moment, and so its leader */
     struct map known; /* partitions handed to the consumer */
     void *wants;
     struct kafka_found *places; /* asked, and not found yet */
@@ -89,5 +90,6 @@ void kafka_finder_stop(struct kafka_finder *f);
 /* Where the group stands. */
 rd_kafka_resp_err_t kafka_begin_read_positions(struct kafka_finder *f, struct kafka_found *list);
 
-/* Gives every partition without a position one, and commits it, if that is for this thread to do. */
+/* Gives every partition without a position one, and commits it, if that is for this thread to do. After an error those of a shared group
+ * that have one may begin. */
 rd_kafka_resp_err_t kafka_begin_choose(struct kafka_finder *f, struct kafka_found *list);
