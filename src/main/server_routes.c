@@ -96,7 +96,7 @@ static void on_receiving(struct mail *m)
 {
     struct server_routes *r = CONTAINER_OF(m, struct server_routes, receiving);
 
-    if (r->server->state == SERVER_STARTING)
+    if (r->routes && r->server->state == SERVER_STARTING)
         routes_start(r->routes, r->table, r->ready, &r->server->loop.mailbox);
 }
 
@@ -195,5 +195,6 @@ void server_routes_free(struct server_routes *r)
     store_close(r->log_store);
     store_close(r->view_store);
     routes_free(r->routes);
-    *r = (struct server_routes){0};
+    r->routes = NULL; /* no more: its mails may be on their way */
+    r->table = NULL;
 }
