@@ -284,6 +284,29 @@ static void bodies_end_as_their_heads_say(void **state)
     }
 }
 
+static void who_speaks_something_else_is_given_up_at_the_first_byte(void **state)
+{
+    static const char *const rows[] = {"S", "HTTP/2", "\x15\x03\x01"};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct asked *a;
+        int fd;
+
+        memset(t.asked, 0, sizeof t.asked);
+        t.n_asked = 0;
+        a = ask();
+        fd = accept_one();
+        hear(fd);
+        say(fd, rows[i]); /* and nothing more, with the connection open */
+        wait_for(a);
+        assert_int_equal(a->result, E_PROTO);
+        for (int k = 0; k < 4; k++)
+            turn();
+        close(fd);
+    }
+}
+
 static void a_kept_connection_that_the_server_closed_is_replaced_once(void **state)
 {
     struct asked *a = ask();
@@ -649,6 +672,7 @@ int main(void)
         TEST(a_request_is_sent_and_its_response_told),
         TEST(a_connection_is_used_again),
         TEST(bodies_end_as_their_heads_say),
+        TEST(who_speaks_something_else_is_given_up_at_the_first_byte),
         TEST(a_kept_connection_that_the_server_closed_is_replaced_once),
         TEST(nothing_is_sent_again_once_a_byte_has_come),
         TEST(calls_wait_for_one_of_so_many_connections),

@@ -125,6 +125,23 @@ def test_what_is_no_answer_is_a_failure_with_its_reason(fan, raw, handle, reason
     assert failed["attempts"] == 1
 
 
+@pytest.mark.parametrize("greeting", [b"SSH-2.0-OpenSSH_9.2", b"220", b"\x00\x00\x12\x04", b"\x15"])
+def test_who_speaks_something_else_is_given_up_at_once(fan, raw, greeting):
+    """Without a line's end, and with the connection open: not at the attempt's timeout, which is an hour here."""
+    ended = threading.Event()
+
+    def handle(connection, number):
+        read_request(connection)
+        connection.sendall(greeting)
+        assert connection.recv(1) == b""
+        ended.set()
+
+    sidecar = fan({"subscriber": raw(handle)}, timeout="1h", delivery=ONCE | {"timeout": "1h"})
+    answer = sidecar.send()
+    assert (answer.status, json.loads(answer.body)["failed"][0]["reason"]) == (500, "protocol")
+    assert ended.wait(HANG_S), "the connection was left open"
+
+
 def test_a_subscriber_that_never_answers_is_given_up_and_asked_again(fan, raw):
     came = []
 

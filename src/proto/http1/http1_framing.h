@@ -20,5 +20,8 @@ enum http1_refusal http1_framing_refusal(int llhttp_error);
 /* `length`: of a body that is neither chunked nor ends with the connection. */
 void http1_framing_expect_body(struct http1_parser *p, bool is_chunked, bool is_until_close, uint64_t length);
 
+/* Ends the parser with this reason. Returns HTTP1_BAD. */
+enum http1_step http1_framing_refuse(struct http1_parser *p, enum http1_refusal why);
+
 /* Whether the end of the connection is the end of the message. */
 bool http1_framing_is_until_close(const struct http1_parser *p);

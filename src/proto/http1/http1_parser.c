@@ -31,7 +31,7 @@ struct pass {
     size_t n_headers;
 };
 
-static enum http1_step refuse(struct http1_parser *p, enum http1_refusal why)
+enum http1_step http1_framing_refuse(struct http1_parser *p, enum http1_refusal why)
 {
     if (!p->refusal)
         p->refusal = (uint8_t)why;
@@ -229,12 +229,12 @@ static enum http1_step scan_lines(struct http1_parser *p, struct http1_head *hea
         enum http1_refusal refusal = end ? check_line(p, line) : check_partial_line(p, line.n);
 
         if (refusal)
-            return refuse(p, refusal);
+            return http1_framing_refuse(p, refusal);
         if (!end)
             return HTTP1_MORE;
         if (p->line_bytes == 0 && line.n == 2) { /* RFC 9112 section 2.2: one empty line before the request is ignored */
             if (p->has_skipped_line)
-                return refuse(p, HTTP1_REFUSED_SYNTAX);
+                return http1_framing_refuse(p, HTTP1_REFUSED_SYNTAX);
             p->has_skipped_line = true;
             buf_consume(&head->text, line.n);
             continue;
@@ -251,7 +251,7 @@ static enum http1_step parse_head(struct http1_parser *p, struct http1_head *hea
 {
     enum http1_refusal refusal = parse(p, head, message);
 
-    return refusal ? refuse(p, refusal) : HTTP1_HEAD;
+    return refusal ? http1_framing_refuse(p, refusal) : HTTP1_HEAD;
 }
 
 static enum http1_step read_head(struct http1_parser *p, struct http1_head *head, void *message, http1_framing_parse parse,
@@ -263,7 +263,7 @@ static enum http1_step read_head(struct http1_parser *p, struct http1_head *head
         size_t extra;
 
         if (buf_append(&head->text, MEM_PROTO, part) != E_OK)
-            return refuse(p, HTTP1_REFUSED_MEMORY);
+            return http1_framing_refuse(p, HTTP1_REFUSED_MEMORY);
         step = scan_lines(p, head);
         if (step == HTTP1_BAD)
             return step;
@@ -282,7 +282,7 @@ static enum http1_step read_head(struct http1_parser *p, struct http1_head *head
 static enum http1_step begin_body(struct http1_parser *p)
 {
     if (p->body_bytes > p->max_body_bytes)
-        return refuse(p, HTTP1_REFUSED_BODY_TOO_LARGE);
+        return http1_framing_refuse(p, HTTP1_REFUSED_BODY_TOO_LARGE);
     p->overhead = 0;
     if (p->is_chunked)
         p->phase = PHASE_CHUNKS;
@@ -296,7 +296,7 @@ static enum http1_step begin_body(struct http1_parser *p)
 static enum http1_step read_until_close(struct http1_parser *p, struct str *in, struct str *out_body)
 {
     if (in->n > p->max_body_bytes - p->body_bytes)
-        return refuse(p, HTTP1_REFUSED_BODY_TOO_LARGE);
+        return http1_framing_refuse(p, HTTP1_REFUSED_BODY_TOO_LARGE);
     p->body_bytes += in->n;
     *out_body = *in;
     *in = (struct str){0};
@@ -330,12 +330,12 @@ static enum http1_step read_chunk(struct http1_parser *p, struct str *in, struct
     if (e == HPE_PAUSED)
         used = (size_t)(llhttp_get_error_pos(&p->ll) - in->p);
     else if (e != HPE_OK)
-        return refuse(p, HTTP1_REFUSED_CHUNK);
+        return http1_framing_refuse(p, HTTP1_REFUSED_CHUNK);
     *in = str_from_offset(*in, used);
     /* llhttp takes extensions of any length. */
     p->overhead += (uint32_t)(used - p->piece.n);
     if (p->overhead > p->limits->max_line_bytes)
-        return refuse(p, HTTP1_REFUSED_CHUNK);
+        return http1_framing_refuse(p, HTTP1_REFUSED_CHUNK);
     if (e == HPE_PAUSED)
         p->overhead = 0;
     *out_body = p->piece;
@@ -373,9 +373,9 @@ static enum http1_step read_trailers(struct http1_parser *p, struct str *in)
 
     while (i < in->n && p->phase == PHASE_TRAILERS) {
         if (!step_trailer(p, (unsigned char)in->p[i++]))
-            return refuse(p, HTTP1_REFUSED_CHUNK);
+            return http1_framing_refuse(p, HTTP1_REFUSED_CHUNK);
         if (++p->overhead > p->limits->max_head_bytes)
-            return refuse(p, HTTP1_REFUSED_HEAD_TOO_LARGE);
+            return http1_framing_refuse(p, HTTP1_REFUSED_HEAD_TOO_LARGE);
     }
     *in = str_from_offset(*in, i);
     return HTTP1_MORE;

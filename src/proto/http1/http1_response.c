@@ -6,14 +6,30 @@
 /* A server that sends interim responses without end is no server. */
 enum { INTERIM_MAX = 8, SWITCHING_PROTOCOLS = 101, NO_CONTENT = 204, NOT_MODIFIED = 304, FINAL_MIN = 200 };
 
+/* What every status line begins with, as far as it is the same for both versions (RFC 9112 section 2.3). */
+static const struct str beginning = STR_INIT("HTTP/1.");
+enum { VERSION_AT = 5 };
+
+/* The first bytes of a head, as they come: who speaks something else may never end a line. Looked at before anything else, so that the
+ * result does not depend on how the input was split. */
+static enum http1_refusal check_beginning(const struct http1_response *r, const struct http1_head *head, struct str in)
+{
+    size_t at = buf_size(&head->text);
+
+    if (r->parser.line_bytes) /* the first line was good */
+        return HTTP1_REFUSED_NOT;
+    for (size_t i = 0; i < in.n && at < beginning.n; i++, at++)
+        if (in.p[i] != beginning.p[at])
+            return at < VERSION_AT ? HTTP1_REFUSED_SYNTAX : HTTP1_REFUSED_VERSION;
+    return HTTP1_REFUSED_NOT;
+}
+
 /* RFC 9112 section 4: version, three digits, and a reason, which may be empty; the space before it may then be missing. */
 static enum http1_refusal split_status_line(struct str line, struct http1_response_head *out)
 {
     struct str rest = str_from_offset(line, 8);
     uint64_t status;
 
-    if (!str_starts_with(line, STR("HTTP/")))
-        return HTTP1_REFUSED_SYNTAX;
     if (!str_starts_with(line, STR("HTTP/1.0 ")) && !str_starts_with(line, STR("HTTP/1.1 ")))
         return HTTP1_REFUSED_VERSION;
     out->minor_version = (uint8_t)(line.p[7] - '0');
@@ -67,7 +83,7 @@ static enum http1_refusal parse(struct http1_parser *p, struct http1_head *head,
     int e;
 
     *out = (struct http1_response_head){0};
-    refusal = p->has_skipped_line ? HTTP1_REFUSED_SYNTAX : split_status_line(line, out);
+    refusal = split_status_line(line, out);
     if (refusal)
         return refusal;
     e = http1_framing_execute(p, head, HTTP_RESPONSE, &out->n_headers);
@@ -106,8 +122,12 @@ enum http1_step http1_response_next(struct http1_response *r, struct http1_head 
                                     struct str *in, struct str *out_body)
 {
     for (;;) {
-        enum http1_step step = http1_framing_next(&r->parser, head, out_head, parse, in, out_body);
+        enum http1_refusal refusal = check_beginning(r, head, *in);
+        enum http1_step step;
 
+        if (refusal)
+            return http1_framing_refuse(&r->parser, refusal);
+        step = http1_framing_next(&r->parser, head, out_head, parse, in, out_body);
         if ((step != HTTP1_HEAD && step != HTTP1_END) || out_head->status >= FINAL_MIN)
             return step;
         if (step == HTTP1_END) /* of an interim response: the next head begins */
