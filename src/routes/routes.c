@@ -30,7 +30,7 @@ static void choose_process(struct routes *r)
 {
     while (r->process == 0) {
         ASSERT(getrandom(&r->process, sizeof r->process, 0) == sizeof r->process);
-        r->process &= ~(uint64_t)0xffffff;
+        r->process &= INT64_MAX & ~(uint64_t)0xffffff; /* positive, for those who read logs */
     }
 }
 
