@@ -262,12 +262,14 @@ static void write_zsh_command(FILE *to, int command)
     fprintf(to, "    %s)\n      ", name);
     for (int i = 0; i < CLI_COMMANDS; i++)
         if (i != command && cli_command_table[i].name && strcmp(cli_command_table[i].name, name) == 0) {
-            fprintf(to, "if [[ $words[2] == %s && CURRENT -gt 2 ]]; then\n        shift words; (( CURRENT-- ))\n        ",
-                    cli_command_table[i].object);
+            fprintf(to, "%sif [[ $words[2] == %s && CURRENT -gt 2 ]]; then\n        shift words; (( CURRENT-- ))\n        ",
+                    has_others ? "el" : "", cli_command_table[i].object);
             write_zsh_arguments(to, i, true);
-            fputs("      else\n        ", to);
+            fputs("      ", to);
             has_others = true;
         }
+    if (has_others)
+        fputs("else\n        ", to);
     write_zsh_arguments(to, command, false);
     fputs(has_others ? "      fi ;;\n" : "      ;;\n", to);
 }

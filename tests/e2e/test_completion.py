@@ -38,11 +38,12 @@ def fish(words, folder):
     return [word.split("\t")[0] for word in offered]
 
 
-# zsh completes at a terminal only: the line is typed, then Tab, then what ends the shell and keeps the line.
+# zsh completes at a terminal only: when it edits a line, that is typed, then Tab, then what ends the shell and keeps the line.
 ZSHRC = """
 autoload -U compinit; compinit -u -D
 source <(millrace completion zsh)
 finish() { print -r -- "$BUFFER" >line; exit }; zle -N finish; bindkey '^X' finish
+zle-line-init() { print -n edits }; zle -N zle-line-init
 """
 
 
@@ -54,6 +55,8 @@ finish() { print -r -- "$BUFFER" >line; exit }; zle -N finish; bindkey '^X' fini
     ("import hono --dr", "import hono --dry-run "),
     ("import mosquitto --acl pass", "import mosquitto --acl passwd "),
     ("fanout w", "fanout write-config "),
+    ("fanout pa", "fanout parked "),
+    ("fanout parked --tok", "fanout parked --token "),
     ("fanout write-config --fr", "fanout write-config --from "),
     ("fanout --conf", "fanout --config"),
     ("fanout write-config --conf", "fanout write-config --config-dir "),
@@ -65,7 +68,8 @@ finish() { print -r -- "$BUFFER" >line; exit }; zle -N finish; bindkey '^X' fini
 def test_zsh_completes(folder, typed, completed):
     (folder / ".zshrc").write_text(ZSHRC)
     keys = f"millrace {typed}"
-    run("zsh", ["-fc", f"zmodload zsh/zpty; zpty z zsh -i; zpty -w -n z '{keys}'$'\\t\\030'; while zpty -r z line; do :; done"], folder)
+    run("zsh", ["-fc", f"zmodload zsh/zpty; zpty z zsh -i; zpty -r -m z line '*edits*'; zpty -w -n z '{keys}'$'\\t\\030'; "
+                "while zpty -r z line; do :; done"], folder)
     assert (folder / "line").read_text() == f"millrace {completed}\n"
 
 
