@@ -119,11 +119,28 @@ void config_doc_write_manual(FILE *to)
     }
 }
 
-void config_doc_write_list(FILE *to)
+/* Whether a path is one of these, or below one. */
+static bool is_among(struct str path, const char *paths)
+{
+    struct str rest = str_from(paths);
+    bool has_more = true;
+
+    while (has_more) {
+        struct str one = str_take(&rest, ' ', &has_more);
+
+        if (str_starts_with(path, one) && (path.n == one.n || path.p[one.n] == '.' || path.p[one.n] == '['))
+            return true;
+    }
+    return false;
+}
+
+void config_doc_write_list(FILE *to, const char *paths)
 {
     for (size_t i = 0; i < option_count; i++) {
         const struct option *o = &option_table[i];
 
+        if (paths && !is_among(str_from(o->path), paths))
+            continue;
         if (o->type == OPTION_SECTION || o->type == OPTION_LIST || o->type == OPTION_MAP)
             continue;
         fprintf(to, "  %-58s %s%s%s\n", o->path, option_type_name(o->type), o->initial ? ", default " : "",

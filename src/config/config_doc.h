@@ -6,5 +6,6 @@
 /* The whole of docs/CONFIGURATION.md. */
 void config_doc_write_manual(FILE *to);
 
-/* Every option on a line, with type and default, for `--help`. */
-void config_doc_write_list(FILE *to);
+/* Every option on a line, with type and default, for `--help`; or only those that are among `paths`, or below one of them: names with spaces
+ * between. NULL: all. */
+void config_doc_write_list(FILE *to, const char *paths);

@@ -353,8 +353,9 @@ void cli_print_help(FILE *to, enum cli_command topic)
         fprintf(to, "Usage: %s\n\n%s", cli_command_table[topic].usage, cli_command_table[topic].description);
         print_flags(to, topic);
         if (takes_settings(topic)) {
-            fputs("\nOptions of the file and of --set, explained in CONFIGURATION.md:\n", to);
-            config_doc_write_list(to);
+            fprintf(to, "\nOptions of the file and of --set%s, explained in CONFIGURATION.md:\n",
+                    cli_command_table[topic].options ? " that matter here" : "");
+            config_doc_write_list(to, cli_command_table[topic].options);
         }
         return;
     }

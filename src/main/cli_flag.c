@@ -21,6 +21,9 @@ enum {
     BOTH = SERVE | CHECK | EXPLAIN,
 };
 
+/* What matters to whoever only talks to Kafka. */
+#define TALK_OPTIONS "data_dir kafka.bootstrap kafka.embedded kafka.properties kafka.topic_prefix"
+
 #define KEPT_IN(member)           .kind = CLI_FLAG_TEXT, .commands = EXPLAIN, .offset = offsetof(struct cli, explain.member)
 #define SAID_IN(which, member)    .kind = CLI_FLAG_TEXT, .commands = (which), .offset = offsetof(struct cli, talk.member)
 #define MANAGED_IN(which, member) .kind = CLI_FLAG_TEXT, .commands = (which), .offset = offsetof(struct cli, manage.member)
@@ -61,7 +64,9 @@ const struct cli_command_row cli_command_table[CLI_COMMANDS] = {
          .description =
              "Takes CloudEvents over HTTP and answers each when every subscriber of its channel has it. The channels are\n"
              "in a folder, which is watched, in Knative's form or in ours (FANOUT.md). Needs no Kafka. SIGTERM stops in\n"
-             "order: what was answered with 202 has reached every subscriber.\n"},
+             "order: what was answered with 202 has reached every subscriber.\n",
+         .options = "admin.listen admin.tls data_dir drain_timeout fanout https_client limits.tls_handshakes "
+                    "limits.tls_handshake_timeout log workers"},
     [CLI_FANOUT_WRITE] =
         {.name = "fanout",
          .summary = "replace the channels of a fan-out, if they are good",
@@ -93,14 +98,16 @@ const struct cli_command_row cli_command_table[CLI_COMMANDS] = {
              "Writes a command to hono.command.TENANT as an application does. With --response or --ack waits for what comes "
              "of\n"
              "it and prints that. Exits 0 when all is well, 1 when the device said otherwise or was not reached, 2 when Kafka\n"
-             "could not be used.\n"},
+             "could not be used.\n",
+         .options = TALK_OPTIONS},
     [CLI_EVENTS] =
         {.name = "events",
          .summary = "follow what the devices of a tenant send",
          .usage = "millrace events (-c FILE | --dev | --kafka BOOTSTRAP) --tenant ID [FLAGS]",
          .description =
              "Prints the records of hono.telemetry.TENANT, hono.event.TENANT and hono.command_response.TENANT as they come,\n"
-             "until it is interrupted.\n"},
+             "until it is interrupted.\n",
+         .options = TALK_OPTIONS},
     [CLI_TENANT] =
         {.name = "tenant",
          .summary = "manage tenants",

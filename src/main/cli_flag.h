@@ -10,9 +10,10 @@ struct cli_command_row {
     const char *name;    /* as typed; NULL: not a command of its own */
     const char *summary; /* one line */
     const char *usage;
-    const char *object;       /* a second word that must follow, or NULL; of two rows with one name it decides which is meant */
-    const char *description;  /* paragraphs of the help */
-    unsigned max_words;       /* that are no flags: kept in cli->manage */
+    const char *object;      /* a second word that must follow, or NULL; of two rows with one name it decides which is meant */
+    const char *description; /* paragraphs of the help */
+    const char *options; /* those of the configuration that matter to it, as config_doc_write_list() takes them; NULL: all */
+    unsigned max_words;  /* that are no flags: kept in cli->manage */
     const char *const *verbs; /* what the first of those may be, ended by NULL; NULL: anything */
     bool takes_files;         /* those behind it are files */
 };

@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "config/config_doc.h"
 #include "main/cli_flag.h"
 
 enum { MAX_ARGUMENTS = 12, TEXT_BYTES = 64 << 10 };
@@ -271,6 +272,54 @@ static void help_and_man_page_name_every_command_and_flag(void **state)
     }
 }
 
+static void help_lists_the_options_that_matter(void **state)
+{
+    static const struct {
+        enum cli_command command;
+        const char *there, *not_there;
+    } rows[] = {
+        {CLI_SERVE, "tenants.", NULL},
+        {CLI_CHECK, "tenants.", NULL},
+        {CLI_FANOUT, "fanout.grace ", "tenants"},
+        {CLI_FANOUT, "  workers ", "kafka."},
+        {CLI_COMMAND_SEND, "kafka.bootstrap ", "fanout."},
+        {CLI_EVENTS, "kafka.topic_prefix ", "tenants"},
+    };
+    static char help[TEXT_BYTES];
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        help_of(rows[i].command, help);
+        assert_non_null(strstr(help, rows[i].there));
+        assert_true(!rows[i].not_there || !strstr(strstr(help, "Options of"), rows[i].not_there));
+    }
+}
+
+static void every_name_that_options_go_by_is_there(void **state)
+{
+    static char options[TEXT_BYTES];
+    char path[64];
+
+    (void)state;
+    for (int i = 0; i < CLI_COMMANDS; i++) {
+        struct str rest = str_from(cli_command_table[i].options ? cli_command_table[i].options : "");
+        bool has_more = rest.n > 0;
+
+        while (has_more) {
+            struct str one = str_take(&rest, ' ', &has_more);
+            FILE *to = fmemopen(options, sizeof options, "w");
+
+            assert_non_null(to);
+            options[0] = '\0';
+            snprintf(path, sizeof path, "%.*s", STR_ARG(one));
+            config_doc_write_list(to, path);
+            assert_int_equal(fclose(to), 0);
+            if (!options[0])
+                fail_msg("there is no option %s", path);
+        }
+    }
+}
+
 static void errors_are_printed_with_file_and_line(void **state)
 {
     struct config_errors two = {.count = 2, .omitted = 3};
@@ -298,6 +347,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(flags_stand_for_options_and_the_last_counts),
         cmocka_unit_test(too_many_settings_are_a_limit),
         cmocka_unit_test(help_and_man_page_name_every_command_and_flag),
+        cmocka_unit_test(help_lists_the_options_that_matter),
+        cmocka_unit_test(every_name_that_options_go_by_is_there),
         cmocka_unit_test(errors_are_printed_with_file_and_line),
     };
 
