@@ -45,9 +45,9 @@ def grant(kafka, found, users):
 
 @pytest.fixture
 def config(make_config, secure_kafka, tenant):
-    """Two tenants, rules both ways, and a registry in Kafka; topics begin with a prefix of this test, so that it meets nothing of others."""
+    """Two tenants, rules both ways, a registry in Kafka and commands by topics of instances; topics begin with a prefix of this test, so that it meets nothing of others."""
     properties = {name: value for name, value in account(secure_kafka, "millrace").items() if name != "bootstrap.servers"}
-    config = make_config(secure_kafka.secure_bootstrap, instance=tenant, command={"ack_timeout": "1h", "ack_topic": "acks"},
+    config = make_config(secure_kafka.secure_bootstrap, instance=tenant, command={"ack_timeout": "1h", "ack_topic": "acks", "routing": "shared"},
                          to_kafka=[{"mqtt": "plant/{site}", "topic": "plant.{site}", "create": True}, {"mqtt": "a", "topic": "a", "create": True}],
                          to_mqtt=[{"topic": "orders", "mqtt": "in", "tenant": tenant}, {"topic": "^ord.*", "mqtt": "in", "tenant": tenant}],
                          kafka={"properties": properties, "topic_prefix": f"{tenant}-", "group": f"{tenant}-millrace"})
@@ -110,6 +110,9 @@ def test_the_least_permissions_are_enough_and_keep_tenants_apart(serve, config, 
         assert write(secure_kafka, f"{tenant}-hono.command.{tenant}b", "d1", command) == KafkaError.TOPIC_AUTHORIZATION_FAILED
         assert write(secure_kafka, f"{tenant}-hono.telemetry.{tenant}", "d1", []) == KafkaError.TOPIC_AUTHORIZATION_FAILED
         other.ping()
+    assert f"{tenant}-hono.command_internal.{tenant}" in secure_kafka.topics()
+    assert server.stop() == 0
+    assert f"{tenant}-hono.command_internal.{tenant}" not in secure_kafka.topics()
 
 
 def test_what_rules_read_and_write_is_named_as_far_as_it_is_fixed(config, tenant, tmp_path):
@@ -122,6 +125,7 @@ def test_what_rules_read_and_write_is_named_as_far_as_it_is_fixed(config, tenant
     assert printed["topic", f"{tenant}-acks.", True] == ["Write", "Describe", "Create"]
     assert printed["topic", f"{tenant}-orders", False] == ["Read", "Describe"]
     assert printed["topic", f"{tenant}-ord", True] == ["Read", "Describe"]
+    assert printed["topic", f"{tenant}-hono.command_internal.", True] == ["Read", "Write", "Describe", "Create", "Delete", "DescribeConfigs"]
     assert printed["group", f"{tenant}-millrace.", True] == ["Read"]
     assert printed["group", f"{tenant}-millrace.registry", False] == ["Read"]
     assert printed["transactional-id", f"{tenant}-millrace.registry.", True] == ["Write", "Describe"]
