@@ -4,8 +4,8 @@
  * other side has acknowledged them, over however many connections that takes; so they arrive in order and none is lost as long as both
  * live. Who receives tells by number what it has, and gives each frame to the worker of its tenant.
  *
- * A channel keeps a bounded number of bytes. One that is full says E_AGAIN while it is connected, and E_IO once connecting to the
- * peer has failed. */
+ * A channel keeps a bounded number of bytes. Sending by one that is full is E_IO, never E_AGAIN, which would keep others waiting for one
+ * peer; on_room() tells when one has room again. */
 #pragma once
 
 #include "command/command_transport.h"

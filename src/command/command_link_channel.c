@@ -146,7 +146,6 @@ static void stand(struct command_link_channel *c)
     LOG_INFO(LOG_COMMAND, "link.connected", F_STR("instance", c->instance), F_TEXT("host", c->host), F_INT("port", c->port));
     rewind_kept(c);
     pump(c);
-    command_link_note_room(c->home);
 }
 
 static void on_refusal(struct command_link_channel *c, const struct command_link_frame *f)
@@ -243,7 +242,6 @@ static void note_failure(struct command_link_channel *c, const char *what, err w
         LOG_WARN(LOG_COMMAND, "link.unreachable", F_STR("instance", c->instance), F_TEXT("host", c->host),
                  F_INT("port", c->port), F_TEXT("what", what), F_TEXT("why", err_name(why)));
     pause_for(c, ms < most_ms ? ms : most_ms);
-    command_link_note_room(c->home); /* it is E_IO from now on */
 }
 
 static void note_break(struct command_link_channel *c, err why)
@@ -483,7 +481,8 @@ static bool has_room(const struct command_link_channel *c)
     return buf_size(&c->kept) < COMMAND_LINK_WINDOW_BYTES;
 }
 
-/* The channel to take a frame; it is connected when there is the first one. */
+/* The channel to take a frame; it is connected when there is the first one. A full one is no reason to keep others waiting, as E_AGAIN
+ * would: it is as if its peer could not be reached, but that on_room() tells when it has room. */
 static err channel_for(struct command_link_worker *lw, const struct command_peer *to, struct command_link_channel **out_channel)
 {
     const struct command_link_settings *s = &lw->link->settings;
@@ -501,11 +500,9 @@ static err channel_for(struct command_link_worker *lw, const struct command_peer
     *out_channel = c;
     if (has_room(c))
         return E_OK;
-    if (c->n_failures)
-        return E_IO;
     command_link_count(COMMAND_LINK_COUNT_NO_ROOM, 1);
     lw->is_room_wanted = true;
-    return E_AGAIN;
+    return E_IO;
 }
 
 /* A frame was put, or not, behind the others, which had `before` bytes. Without memory it is as without a peer: it is asked for again. */

@@ -58,7 +58,7 @@ uint64_t command_link_random(void);
 /* Has the kernel give up on a peer that acknowledges nothing. */
 void command_link_set_up_socket(const struct command_link *link, int fd);
 
-/* A channel has room again, or fails now: whoever was told E_AGAIN is told, at the end of the turn. */
+/* A channel has room again: whoever found it full is told, at the end of the turn. */
 void command_link_note_room(struct command_link_worker *lw);
 
 /* --- command_link_channel.c --- */
