@@ -70,9 +70,11 @@ class Metrics:
             assert came == sum(ends.values()), f"{came} records from Kafka, but {ends}"
             assert all(part >= 0 for part in ends.values()), f"records from Kafka: {ends}"
         if any(name == "millrace_commands_received_total" for name, _, _ in self.samples):
-            came = self.sum("millrace_commands_received_total")
-            ends = {end: self.sum(f"millrace_commands_{end}") for end in ("delivered_total", "refused_total", "dropped_total",
-                                                                           "waiting")}
+            names = {name for name, _, _ in self.samples}
+            came = sum(self.sum(f"millrace_commands_{start}_total") for start in ("received", "resumed")
+                       if f"millrace_commands_{start}_total" in names)
+            ends = {end: self.sum(f"millrace_commands_{end}") for end in ("delivered_total", "refused_total", "dropped_total", "elsewhere_total",
+                                                                           "queued_total", "waiting") if f"millrace_commands_{end}" in names}
             assert came == sum(ends.values()), f"{came} commands came, but {ends}"
             assert all(part >= 0 for part in ends.values()), f"commands: {ends}"
 
