@@ -145,6 +145,7 @@ void command_router_init(struct command_router *r, struct command_plane *plane, 
     list_init(&r->errands);
     list_init(&r->pending);
     list_init(&r->replies);
+    list_init(&r->unforgotten);
     command_watch_listen(r);
 }
 

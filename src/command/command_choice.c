@@ -87,6 +87,16 @@ void command_choice_make(struct command_router *r, struct str tenant, struct str
     }
 }
 
+bool command_choice_is_ours(struct command_router *r, struct str tenant, struct str device, const struct command_choice *choice)
+{
+    const struct routes_instance *first;
+
+    if (choice->has_way)
+        return choice->route.instance->is_self;
+    first = routes_first(r->replica, tenant, device);
+    return first && first->is_self;
+}
+
 /* Whether the tenant's data volume (registry/usage.h) has room for it; a tenant that is gone is refused elsewhere. */
 static bool has_volume(const struct command *c)
 {

@@ -26,6 +26,11 @@ struct command_choice {
 /* Good until the next choice, and the next event of the routes. */
 void command_choice_make(struct command_router *r, struct str tenant, struct str device, struct command_choice *out_choice);
 
+/* Whether this instance acts for a device, where all know of all commands: it has the subscriber, or nobody has and it is the first of those that
+ * live. */
+bool command_choice_is_ours(struct command_router *r, struct str tenant, struct str device,
+                            const struct command_choice *choice);
+
 /* Why a command is not delivered. All-zero: it is. */
 struct command_refusal {
     enum command_metric what; /* of `is_refused` */

@@ -94,11 +94,13 @@ static inline void read_record(int number, int i)
     f->record = (struct source_record){.mail = {.on_mail = node->partition.reader->on_record},
                                        .partition = &node->partition,
                                        .offset = i,
-                                       .timestamp_ms = 1000 + i,
+                                       .timestamp_ms = cl.began_ms + i,
                                        .key = str_from(f->key),
                                        .value = str_from(f->value),
                                        .headers = f->headers,
                                        .n_headers = 4};
+    if (cl.ttl[i])
+        f->headers[f->record.n_headers++] = (struct record_header){STR("ttl"), str_from(cl.ttl[i])};
     node->has[i] = true;
     mailbox_post(node->partition.home, &f->record.mail);
 }
@@ -426,6 +428,8 @@ static inline void open_node(int number, bool is_alone)
     node->has_partition = !cl.is_grouped || number == 0;
 }
 
+static enum config_command_policy fixture_policy; /* of the next cluster */
+
 /* Opens `n` instances of a design; they live and know of each other. */
 static inline void open_cluster(const char *routing, int n)
 {
@@ -439,6 +443,8 @@ static inline void open_cluster(const char *routing, int n)
     for (int i = CONFIG_ROUTING_DIRECT; i <= CONFIG_ROUTING_LINK; i++)
         if (!strcmp(command_design_of(i)->name, routing))
             config->command.routing = i;
+    cl.began_ms = (int64_t)loop_wall_ms();
+    config->command.policy = fixture_policy;
     cl.generation = generation_new(1, config, NULL);
     cl.is_grouped = strcmp(routing, "direct") != 0;
     init_replica(&cl.owner, NULL);
@@ -468,6 +474,8 @@ static inline void close_cluster(void)
         command_free(node->plane);
         workers_fini(&node->workers);
     }
+    for (int i = 0; i < cl.n_kept; i++)
+        buf_free(&cl.kept[i].value, MEM_TEST);
     generation_unref(cl.generation);
 }
 

@@ -4,17 +4,6 @@
 #include "base/log.h"
 #include "command/command_router.h"
 
-/* Whether this instance acts for the device, as its replica has it. */
-static bool is_ours(struct command_router *r, struct str tenant, struct str device, const struct command_choice *choice)
-{
-    const struct routes_instance *first;
-
-    if (choice->has_way)
-        return choice->route.instance->is_self;
-    first = routes_first(r->replica, tenant, device);
-    return first && first->is_self;
-}
-
 static bool is_done(struct command_router *r, const struct command *c)
 {
     const struct source_partition *source = c->partition->source;
@@ -36,7 +25,7 @@ static enum command_turn turn(struct command_router *r, const struct command *c,
         ask_to_begin(c->partition);
     if ((!is_alone && !c->partition->is_begun) || choice->is_recent)
         return COMMAND_TURN_WAIT;
-    return is_ours(r, c->tenant, c->record.device_id, choice) ? COMMAND_TURN_ACT : COMMAND_TURN_OTHERS;
+    return command_choice_is_ours(r, c->tenant, c->record.device_id, choice) ? COMMAND_TURN_ACT : COMMAND_TURN_OTHERS;
 }
 
 static void note_settled(struct command_router *r, struct command *c)
@@ -90,24 +79,7 @@ static void begin(struct command_router *r, struct command_partition *p, int64_t
         p->next = undone; /* what is between them was done by this instance, or is not there */
 }
 
-/* --- when somebody else has acted, or is to act --- */
-
-/* The lane keeps what is done here from being called seen: commands that are out, and notices on their way. */
-static void note_moved(struct command_router *r, struct command_lane *lane)
-{
-    struct command_choice choice;
-    bool is_still_ours;
-
-    if (lane->is_held)
-        return;
-    command_choice_make(r, lane->tenant, lane->device, &choice);
-    is_still_ours = is_ours(r, lane->tenant, lane->device, &choice) &&
-                    (!lane->n_sent || (choice.has_way && choice.route.epoch == lane->way.epoch));
-    if (is_still_ours)
-        return;
-    lane->is_held = true;
-    routes_hold(r->replica, &lane->hold);
-}
+/* --- when somebody else has acted --- */
 
 static void note_done(struct command_router *r, struct command_partition *p)
 {
@@ -130,7 +102,7 @@ const struct command_design command_direct = {
     .turn = turn,
     .note_settled = note_settled,
     .begin = begin,
-    .note_moved = note_moved,
+    .note_moved = command_lane_note_moved,
     .note_done = note_done,
     .begins_at = routes_first_undone,
 };

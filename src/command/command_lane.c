@@ -35,7 +35,7 @@ struct command_lane *command_lane_find(struct command_router *r, struct str tena
     return map_find(&r->lanes, siphash_pair(tenant, device), &pair, is_lane_of);
 }
 
-static struct command_lane *make_lane(struct command_router *r, struct str tenant, struct str device)
+struct command_lane *command_lane_make(struct command_router *r, struct str tenant, struct str device)
 {
     struct command_lane *lane = command_lane_find(r, tenant, device);
 
@@ -64,7 +64,7 @@ static void free_lane(struct command_lane *lane)
 
 static void drop_if_empty(struct command_lane *lane)
 {
-    if (!list_is_empty(&lane->commands) || lane->n_over || lane->is_pumping)
+    if (!list_is_empty(&lane->commands) || lane->n_over || lane->has_waiting || lane->is_pumping)
         return;
     ASSERT(map_remove(&lane->router->lanes, lane->hash, lane));
     free_lane(lane);
@@ -94,6 +94,35 @@ static void take_over(struct command *c)
     note_acting(c->lane);
 }
 
+void command_lane_take_on(struct command *c)
+{
+    struct command_lane *lane = c->lane;
+    struct list *first = lane->commands.next;
+
+    c->is_over = false;
+    lane->n_over--;
+    while (first != &lane->commands && (command_at(first)->number || command_at(first)->is_sent))
+        first = first->next;
+    list_push(first, &c->link);
+    note_acting(lane);
+}
+
+void command_lane_note_moved(struct command_router *r, struct command_lane *lane)
+{
+    struct command_choice choice;
+    bool is_still_ours;
+
+    if (lane->is_held)
+        return;
+    command_choice_make(r, lane->tenant, lane->device, &choice);
+    is_still_ours = command_choice_is_ours(r, lane->tenant, lane->device, &choice) &&
+                    (!lane->n_sent || (choice.has_way && choice.route.epoch == lane->way.epoch));
+    if (is_still_ours)
+        return;
+    lane->is_held = true;
+    routes_hold(r->replica, &lane->hold);
+}
+
 static void conclude(struct command *c, enum command_metric what, int status, const char *text)
 {
     take_over(c);
@@ -112,7 +141,7 @@ void command_lane_note_settled(struct command_lane *lane)
 
     lane->n_over--;
     note_acting(lane);
-    if (was_held && !lane->is_held)
+    if ((was_held && !lane->is_held) || lane->has_waiting)
         command_watch_lane(lane); /* what had to wait for that */
     drop_if_empty(lane);
 }
@@ -198,12 +227,26 @@ void command_done(struct command *command, enum command_result result, int statu
 
 /* --- the order --- */
 
+/* While the device is away, those that wait for it do so, and what is newer joins them or is refused. */
 static struct command *first_unsent(const struct command_lane *lane)
 {
     for (struct list *link = lane->commands.next; link != &lane->commands; link = link->next)
-        if (!command_at(link)->is_sent)
+        if (!command_at(link)->is_sent && !(lane->is_away && command_at(link)->number))
             return command_at(link);
     return NULL;
+}
+
+/* Whether something older than what comes from Kafka is not out yet. */
+static bool has_older(const struct command_lane *lane)
+{
+    const struct command *first = list_is_empty(&lane->commands) ? NULL : command_at(lane->commands.next);
+
+    for (struct list *link = lane->commands.next; link != &lane->commands; link = link->next) {
+        first = command_at(link);
+        if (!first->number || !first->is_sent)
+            break;
+    }
+    return lane->has_waiting || (first && first->number && !first->is_sent);
 }
 
 /* One that came back keeps its place; it and what is behind it go on when all that were sent have come back. */
@@ -223,8 +266,9 @@ static bool has_returned(const struct command_lane *lane)
 
 static void park(struct command_lane *lane, struct list *where)
 {
+    list_remove(&lane->parked);
     list_push(where, &lane->parked);
-    if (where == &lane->router->waiting)
+    if (where == &lane->router->waiting || lane->has_waiting)
         command_watch_tick(lane->router);
 }
 
@@ -245,7 +289,7 @@ static bool send(struct command *c, const struct command_choice *choice)
     count_volume(c, true);
     if (!is_self)
         command_remote_send(c);
-    else if (r->plane->transport)
+    else if (r->plane->transport && !c->number)
         command_serve_own(c, entry, choice->is_through_gateway);
     else
         command_lane_deliver(c, entry, choice->is_through_gateway, command_lane_take_back);
@@ -270,23 +314,45 @@ static bool advance(struct command_lane *lane, struct command *c)
 
     command_choice_make(r, lane->tenant, lane->device, &choice);
     lane->has_gateways = choice.has_gateways;
-    turn = lane->is_held ? COMMAND_TURN_WAIT : r->plane->design->turn(r, c, &choice);
+    turn = lane->is_held ? COMMAND_TURN_WAIT
+           : c->number   ? command_queue_turn(r, lane, &choice)
+                         : r->plane->design->turn(r, c, &choice);
     if (turn == COMMAND_TURN_DONE) {
         command_lane_leave(c);
         return true;
     }
     if (turn == COMMAND_TURN_ACT && !choice.has_way && choice.is_coming)
         turn = COMMAND_TURN_WAIT;
+    if (turn == COMMAND_TURN_OTHERS && c->number) {
+        command_queue_unload(lane);
+        return true;
+    }
     if (turn != COMMAND_TURN_ACT) {
         park(lane, turn == COMMAND_TURN_OTHERS ? &r->others : &r->waiting);
         return false;
     }
+    if (c->number && command_queue_drop_if_gone(c))
+        return true;
     refusal = command_choice_judge(c, &choice);
+    if (refusal.is_absent && command_queue_takes(c) && lane->n_sent) {
+        park(lane, &r->waiting); /* what is out may come back, and waits in front of it */
+        return false;
+    }
+    if (refusal.is_absent && command_queue_takes(c)) {
+        take_over(c);
+        command_queue_keep(c);
+        return true;
+    }
+    if (refusal.is_absent && c->number) {
+        lane->is_away = true;
+        park(lane, &r->waiting);
+        return true;
+    }
     if (refusal.is_refused) {
         conclude(c, refusal.what, refusal.status, refusal.text);
         return true;
     }
-    if (may_go(lane, &choice) && send(c, &choice))
+    if ((c->number || !has_older(lane)) && may_go(lane, &choice) && send(c, &choice))
         return true;
     park(lane, &r->waiting);
     return false;
@@ -298,10 +364,15 @@ void command_lane_pump(struct command_lane *lane)
 
     list_remove(&lane->parked);
     lane->is_pumping = true;
-    while (lane->n_sent < WINDOW && !lane->n_unsent && !has_returned(lane) && (c = first_unsent(lane)))
+    lane->is_away = false;
+    if (lane->has_waiting)
+        command_queue_load(lane);
+    while (lane->n_sent < WINDOW && !lane->n_unsent && !lane->is_keeping && !has_returned(lane) && (c = first_unsent(lane)))
         if (!advance(lane, c))
             break;
     lane->is_pumping = false;
+    if (lane->has_waiting && !list_is_linked(&lane->parked))
+        park(lane, &lane->router->others);
     drop_if_empty(lane);
 }
 
@@ -383,9 +454,9 @@ void command_lane_on_record(struct mail *m)
     if (c->fault != COMMAND_FAULT_NONE)
         LOG_INFO(LOG_COMMAND, "command.refused", F_STR("tenant", tenant), F_INT("partition", place.partition),
                  F_INT("offset", place.offset), F_TEXT("why", command_record_fault_name(c->fault)));
-    c->lane = make_lane(r, tenant, c->record.device_id);
+    c->lane = command_lane_make(r, tenant, c->record.device_id);
     list_push(&c->lane->commands, &c->link);
-    if (!list_is_linked(&c->lane->parked))
+    if (!list_is_linked(&c->lane->parked) || c->lane->has_waiting)
         command_lane_pump(c->lane);
 }
 

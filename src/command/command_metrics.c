@@ -18,9 +18,10 @@
     }
 
 struct metric command_metrics[COMMAND_COUNTS] = {
-    [COMMAND_COUNT_RECEIVED] = {.name = "millrace_commands_received_total",
-                                .help = "Commands read from Kafka: delivered + refused + dropped + elsewhere + waiting",
-                                .kind = METRIC_COUNTER},
+    [COMMAND_COUNT_RECEIVED] =
+        {.name = "millrace_commands_received_total",
+         .help = "Commands read from Kafka; with those resumed: delivered + refused + dropped + elsewhere + queued + waiting",
+         .kind = METRIC_COUNTER},
     [COMMAND_COUNT_WAITING] = {.name = "millrace_commands_waiting",
                                .help = "Commands on their way, or whose notice is",
                                .kind = METRIC_GAUGE},
@@ -34,6 +35,7 @@ struct metric command_metrics[COMMAND_COUNTS] = {
     [COMMAND_COUNT_REFUSED_GATEWAY] = REFUSED("gateway"),
     [COMMAND_COUNT_REFUSED_DATA_VOLUME] = REFUSED("data_volume"),
     [COMMAND_COUNT_REFUSED_NOT_ACKNOWLEDGED] = REFUSED("not_acknowledged"),
+    [COMMAND_COUNT_REFUSED_QUEUE_FULL] = REFUSED("queue_full"),
     [COMMAND_COUNT_DROPPED_NO_DEVICE] = DROPPED("no_device"),
     [COMMAND_COUNT_DROPPED_KEY] = DROPPED("key"),
     [COMMAND_COUNT_DROPPED_EXPIRED] = DROPPED("expired"),
@@ -41,6 +43,12 @@ struct metric command_metrics[COMMAND_COUNTS] = {
         {.name = "millrace_commands_elsewhere_total",
          .help = "Commands read here that another instance has done, or is to do since it has their partition now",
          .kind = METRIC_COUNTER},
+    [COMMAND_COUNT_QUEUED] = {.name = "millrace_commands_queued_total",
+                              .help = "Commands put into the table, to wait for a device that is away",
+                              .kind = METRIC_COUNTER},
+    [COMMAND_COUNT_RESUMED] = {.name = "millrace_commands_resumed_total",
+                               .help = "Those taken up from there, for the device or since their time is over",
+                               .kind = METRIC_COUNTER},
     [COMMAND_COUNT_NOTICES] = {.name = "millrace_command_notices_total",
                                .help = "Notices to applications that Kafka has stored",
                                .kind = METRIC_COUNTER},

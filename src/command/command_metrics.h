@@ -1,5 +1,5 @@
-/* command_metrics: the ledger of commands. At every moment, and for each instance, received = delivered (attempted, received) + refused (by
- * reason) + dropped (by reason) + elsewhere + waiting. */
+/* command_metrics: the ledger of commands. At every moment, and for each instance, received + resumed = delivered (attempted, received) + refused
+ * (by reason) + dropped (by reason) + elsewhere + queued + waiting. */
 #pragma once
 
 #include "obs/metrics.h"
@@ -17,10 +17,13 @@ enum command_metric {
     COMMAND_COUNT_REFUSED_GATEWAY,
     COMMAND_COUNT_REFUSED_DATA_VOLUME,
     COMMAND_COUNT_REFUSED_NOT_ACKNOWLEDGED,
+    COMMAND_COUNT_REFUSED_QUEUE_FULL,
     COMMAND_COUNT_DROPPED_NO_DEVICE,
     COMMAND_COUNT_DROPPED_KEY,
     COMMAND_COUNT_DROPPED_EXPIRED,
     COMMAND_COUNT_ELSEWHERE,
+    COMMAND_COUNT_QUEUED,
+    COMMAND_COUNT_RESUMED,
     COMMAND_COUNT_NOTICES,
     COMMAND_COUNT_NOTICES_LOST,
     COMMAND_COUNT_RETURNED,

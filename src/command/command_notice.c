@@ -26,6 +26,10 @@ static void finish(struct command *c)
 
     command_count(COMMAND_COUNT_WAITING, -1);
     list_remove(&c->of_partition);
+    if (c->number) {
+        command_queue_forget(c);
+        return;
+    }
     if (!c->source) {
         command_serve_free(c);
         return;
@@ -40,6 +44,12 @@ static void finish(struct command *c)
 void command_notice_leave(struct command *c)
 {
     command_count(COMMAND_COUNT_ELSEWHERE, 1);
+    finish(c);
+}
+
+void command_notice_put_away(struct command *c)
+{
+    command_count(COMMAND_COUNT_QUEUED, 1);
     finish(c);
 }
 

@@ -55,9 +55,9 @@ void command_partition_on_lost(void *context, struct source_partition *source)
         struct command *c = CONTAINER_OF(link, struct command, of_partition);
 
         next = link->next;
+        c->is_lost = true;
         if (c->is_over)
             continue;
-        c->is_lost = true;
         if (!c->is_sent)
             command_lane_leave(c);
         else if (c->is_passed_on)

@@ -15,6 +15,7 @@
 #include "config/config.h"
 #include "core/command_record.h"
 #include "core/source.h"
+#include "routes/routes.h"
 
 struct command_entry;
 struct command_plane;
@@ -43,10 +44,12 @@ struct command {
     struct command_lane *lane; /* NULL: it came from another instance, whose lane it is in */
     struct command_partition *partition;
     struct list of_partition;
-    struct command_entry *entry; /* whom it was sent to, when that is here */
-    struct command_item *item;   /* in the memory of tickets (command_memory.h) */
-    struct list unsent;          /* it is to go to another instance, and cannot now */
-    struct source_record *source;
+    struct command_entry *entry;              /* whom it was sent to, when that is here */
+    struct command_item *item;                /* in the memory of tickets (command_memory.h) */
+    struct list unsent;                       /* it is to go to another instance, and cannot now */
+    struct source_record *source;             /* NULL: another instance has it, or it has waited in the table */
+    uint64_t number;                          /* there */
+    struct routes_write write;                /* to get there, and away */
     void (*on_back)(struct command *command); /* the subscriber has given it back */
     struct delivery delivery;                 /* of its notice */
     int64_t done_from;                        /* what is done with it: the offsets from here on */

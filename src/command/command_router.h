@@ -91,6 +91,11 @@ struct command_lane {
     bool is_held;
     bool is_pumping;
     bool has_gateways; /* others' routes count */
+    bool has_waiting;  /* the table has commands for the device that are not in the lane */
+    bool has_kept;     /* commands of the table are, or were, in the lane */
+    bool is_away;      /* nobody takes commands for the device, as far as is known to whoever looks at the lane */
+    bool is_keeping;   /* one is on its way to the table */
+    uint64_t loaded;   /* the number of the last one that was loaded */
     uint64_t hash;
     struct str tenant, device;
     char text[];
@@ -133,12 +138,13 @@ struct command_router {
     bool has_seen, has_changed; /* at the end of the turn: those that wait; all that are parked */
     bool has_instances, has_leased;
 
-    struct map out;      /* commands that other instances have, by their tickets */
-    struct list unsent;  /* commands that go to other instances, and cannot yet, in order */
-    struct list errands; /* commands that other instances have passed on */
-    struct list pending; /* those for which the replica is behind */
-    struct list replies; /* results that could not be sent */
-    bool has_no_room;    /* of the transport, until on_room() */
+    struct map out;          /* commands that other instances have, by their tickets */
+    struct list unsent;      /* commands that go to other instances, and cannot yet, in order */
+    struct list errands;     /* commands that other instances have passed on */
+    struct list pending;     /* those for which the replica is behind */
+    struct list replies;     /* results that could not be sent */
+    struct list unforgotten; /* commands that could not be taken out of the table */
+    bool has_no_room;        /* of the transport, until on_room() */
     struct command_memory memory;
     uint64_t n_forgotten; /* of it, that were counted */
 };
@@ -239,6 +245,7 @@ void command_event_tell(struct command_router *r, struct str tenant, struct str 
 void command_lane_on_record(struct mail *m);
 
 struct command_lane *command_lane_find(struct command_router *r, struct str tenant, struct str device);
+struct command_lane *command_lane_make(struct command_router *r, struct str tenant, struct str device);
 
 /* Does what may be done for the lane's commands now; the lane may be gone after it. */
 void command_lane_pump(struct command_lane *lane);
@@ -252,6 +259,13 @@ void command_lane_deliver(struct command *c, struct command_entry *entry, bool i
 
 /* Nothing is to be done with a command here: another instance does it, or has. It is not out. The lane lives. */
 void command_lane_leave(struct command *c);
+
+/* One that was over is not: it is the next of its lane. */
+void command_lane_take_on(struct command *c);
+
+/* The lane keeps what is done here from being called seen, if another instance is to act for its device: commands that are out, and notices on their
+ * way. Within the event of the routes. */
+void command_lane_note_moved(struct command_router *r, struct command_lane *lane);
 
 /* A command of the lane was settled. */
 void command_lane_note_settled(struct command_lane *lane);
@@ -277,8 +291,41 @@ void command_notice_conclude(struct command *c, enum command_metric what, int st
 /* The same for one that is another instance's: nobody is told by this one. */
 void command_notice_leave(struct command *c);
 
+/* The same for one that waits in the table now. */
+void command_notice_put_away(struct command *c);
+
 /* The sink has room again. */
 void command_notice_on_room(struct mail *m);
+
+/* --- command_queue.c: commands that wait for devices that are away --- */
+
+/* Whether a command that nobody takes now is to wait. */
+bool command_queue_takes(const struct command *c);
+
+/* It waits from now on, in place of being told of; it is over, and its lane rests until that is decided. */
+void command_queue_keep(struct command *c);
+
+/* Who acts on what waits, in every design. */
+enum command_turn command_queue_turn(struct command_router *r, const struct command_lane *lane,
+                                     const struct command_choice *choice);
+
+/* Puts some of what waits into the lane if this instance is to act on it, and finds out whether there is more. */
+void command_queue_load(struct command_lane *lane);
+
+/* Another instance is to act on what was loaded. */
+void command_queue_unload(struct command_lane *lane);
+
+/* True: another instance has taken what was loaded out of the table, and it is gone. */
+bool command_queue_drop_if_gone(struct command *c);
+
+/* One that was loaded is done, and told of. */
+void command_queue_forget(struct command *c);
+
+/* Asks again for what could not be taken out of the table. */
+void command_queue_retry(struct command_router *r);
+
+/* One has begun to wait for the device. */
+void command_queue_on_waiting(struct command_router *r, struct str tenant, struct str device);
 
 /* --- command_remote.c: commands that go to other instances, and their results --- */
 
@@ -315,7 +362,8 @@ void command_serve_on_applied(struct command_router *r);
 /* Sends the results that could not be sent. */
 void command_serve_retry(struct command_router *r);
 
-/* One that came without a place in the memory is over. */
+/* A command of its own from what another instance, or the table, says of it; NULL: no memory. command_serve_free() frees it. */
+struct command *command_serve_copy(struct command_router *r, const struct command_request *request);
 void command_serve_free(struct command *c);
 
 void command_serve_fini(struct command_router *r);

@@ -28,7 +28,16 @@ enum {
     TOLD = 2048
 };
 
-enum change_kind { CHANGE_ROUTE, CHANGE_REMOVED, CHANGE_UP, CHANGE_GONE, CHANGE_SEEN, CHANGE_GATEWAY };
+enum change_kind {
+    CHANGE_ROUTE,
+    CHANGE_REMOVED,
+    CHANGE_UP,
+    CHANGE_GONE,
+    CHANGE_SEEN,
+    CHANGE_GATEWAY,
+    CHANGE_KEPT,
+    CHANGE_FORGOTTEN
+};
 
 /* An entry of the table's log. */
 struct change {
@@ -39,6 +48,7 @@ struct change {
     bool is_for_all, has_events;
     int orphan_of; /* REMOVED: 1 + the node that fenced its owner; 0: its owner ended it */
     bool done[RECORDS];
+    int kept; /* its number, from 0 */
 };
 
 struct slot {
@@ -55,6 +65,7 @@ struct routes_replica {
     bool lives[NODES];
     uint64_t applied, applying, instances_changed_at;
     bool done[RECORDS];
+    bool is_kept[RECORDS];
     struct list holds;
     struct routes_events events;
 };
@@ -140,6 +151,13 @@ static struct {
     int acknowledged[RECORDS];    /* and how often they said so */
     int order[TOLD * 4], n_order; /* the numbers of the commands in the order in which they did */
     struct generation *generation;
+    struct {
+        char device[NAME], id[64];
+        struct buf value;
+    } kept[RECORDS]; /* commands that wait, by number */
+    int n_kept;
+    int64_t began_ms;
+    const char *ttl[RECORDS]; /* of commands; NULL: none */
     bool is_grouped;
     bool begun;
 } cl;
@@ -194,6 +212,10 @@ static inline void apply(struct routes_replica *r, const struct change *c, uint6
     case CHANGE_GATEWAY:
         copy_name(slot->last, str_from(c->gateway));
         slot->changed_at = offset;
+        break;
+    case CHANGE_KEPT:
+    case CHANGE_FORGOTTEN:
+        r->is_kept[c->kept] = c->kind == CHANGE_KEPT;
         break;
     case CHANGE_UP:
         r->lives[c->node] = true;
@@ -263,8 +285,10 @@ static inline bool apply_next(int number)
     apply(r, c, r->applied);
     if (c->kind == CHANGE_ROUTE || c->kind == CHANGE_REMOVED || c->kind == CHANGE_GATEWAY)
         e->on_route(e->context, STR("t"), device);
-    else if (c->kind != CHANGE_SEEN)
+    else if (c->kind == CHANGE_UP || c->kind == CHANGE_GONE)
         e->on_instances(e->context);
+    if (c->kind == CHANGE_KEPT)
+        e->on_waiting(e->context, STR("t"), device);
     if (c->kind == CHANGE_SEEN) {
         e->on_done(e->context, STR("hono.command.t"), 0);
         e->on_seen(e->context);
@@ -528,4 +552,67 @@ int64_t routes_first_undone(struct routes *routes, struct str topic, int32_t par
         if (!cl.owner.done[i])
             return i;
     return -1;
+}
+
+void routes_keep(struct routes_replica *replica, struct routes_write *write, struct str tenant, struct str device,
+                 struct str id, struct str value, uint32_t max_of_device, uint32_t max_of_tenant)
+{
+    struct routes *routes = replica->routes;
+    unsigned n = 0;
+    int i = 0;
+
+    (void)tenant;
+    (void)max_of_tenant;
+    if (!routes->is_leased || !cl.owner.lives[routes->node]) {
+        answer_write(routes, write, E_BUSY);
+        return;
+    }
+    for (int k = 0; k < cl.n_kept; k++)
+        n += cl.owner.is_kept[k] && str_equal(str_from(cl.kept[k].device), device);
+    while (i < cl.n_kept && !str_equal(str_from(cl.kept[i].id), id))
+        i++;
+    if (i == cl.n_kept) {
+        if (n >= max_of_device) {
+            answer_write(routes, write, E_LIMIT);
+            return;
+        }
+        cl.n_kept++;
+        copy_name(cl.kept[i].device, device);
+        snprintf(cl.kept[i].id, sizeof cl.kept[i].id, "%.*s", STR_ARG(id));
+        assert_int_equal(buf_append(&cl.kept[i].value, MEM_TEST, value), E_OK);
+        append(CHANGE_KEPT, routes->node, cl.kept[i].device)->kept = i;
+        answer_later(routes, write, commit_change());
+    } else {
+        answer_later(routes, write, 0); /* it is there already, or was */
+    }
+}
+
+bool routes_next_waiting(struct routes_replica *replica, struct str tenant, struct str device, uint64_t after,
+                         struct arena *arena, struct routes_waiting *out_waiting)
+{
+    (void)tenant;
+    for (int i = (int)after; i < cl.n_kept; i++)
+        if (replica->is_kept[i] && str_equal(str_from(cl.kept[i].device), device)) {
+            *out_waiting = (struct routes_waiting){.number = (uint64_t)i + 1,
+                                                   .value = arena_copy(arena, MEM_COMMAND, buf_str(&cl.kept[i].value))};
+            return true;
+        }
+    return false;
+}
+
+void routes_forget(struct routes_replica *replica, struct routes_write *write, struct str tenant, struct str device,
+                   uint64_t number)
+{
+    struct routes *routes = replica->routes;
+
+    (void)tenant;
+    (void)device;
+    if (!routes->is_leased || !cl.owner.lives[routes->node]) {
+        answer_write(routes, write, E_BUSY);
+    } else if (!cl.owner.is_kept[number - 1]) {
+        answer_write(routes, write, E_DENIED);
+    } else {
+        append(CHANGE_FORGOTTEN, routes->node, cl.kept[number - 1].device)->kept = (int)number - 1;
+        answer_later(routes, write, commit_change());
+    }
 }

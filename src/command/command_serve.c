@@ -208,6 +208,13 @@ static struct errand *copy_request(struct command_router *r, const struct comman
     return errand;
 }
 
+struct command *command_serve_copy(struct command_router *r, const struct command_request *request)
+{
+    struct errand *errand = copy_request(r, request);
+
+    return errand ? &errand->command : NULL;
+}
+
 void command_serve_free(struct command *c)
 {
     list_remove(&c->of_partition);
@@ -328,6 +335,7 @@ void command_serve_fini(struct command_router *r)
 
         if (c->entry)
             command_entry_unref(c->entry);
+        list_remove(&c->link);
         command_serve_free(c);
     }
     command_memory_fini(&r->memory);

@@ -33,11 +33,21 @@ void command_watch_tick(struct command_router *r)
 
 /* --- what is told --- */
 
+/* What waits in the table is shared by all instances in every design. */
+static void note_moved(struct command_lane *lane)
+{
+    struct command_router *r = lane->router;
+
+    if (r->plane->design->note_moved)
+        r->plane->design->note_moved(r, lane);
+    else if (lane->has_kept)
+        command_lane_note_moved(r, lane);
+}
+
 /* The device's own lane, and every other whose device may have been reached through this one. */
 static void on_route(void *context, struct str tenant, struct str device)
 {
     struct command_router *r = context;
-    void (*note_moved)(struct command_router *, struct command_lane *) = r->plane->design->note_moved;
     struct command_seat *seat = command_entry_seat(r, tenant, device);
     struct command_lane *lane = command_lane_find(r, tenant, device);
 
@@ -46,11 +56,11 @@ static void on_route(void *context, struct str tenant, struct str device)
     if (lane)
         command_watch_lane(lane);
     command_gateway_on_route(r, tenant, device);
-    for (struct list *link = r->acting.next; note_moved && link != &r->acting; link = link->next) {
+    for (struct list *link = r->acting.next; link != &r->acting; link = link->next) {
         struct command_lane *acting = CONTAINER_OF(link, struct command_lane, acting);
 
         if (acting == lane || (acting->has_gateways && str_equal(acting->tenant, tenant)))
-            note_moved(r, acting);
+            note_moved(acting);
     }
     r->has_changed = true;
     command_watch_soon(r);
@@ -59,10 +69,9 @@ static void on_route(void *context, struct str tenant, struct str device)
 static void on_instances(void *context)
 {
     struct command_router *r = context;
-    void (*note_moved)(struct command_router *, struct command_lane *) = r->plane->design->note_moved;
 
-    for (struct list *link = r->acting.next; note_moved && link != &r->acting; link = link->next)
-        note_moved(r, CONTAINER_OF(link, struct command_lane, acting));
+    for (struct list *link = r->acting.next; link != &r->acting; link = link->next)
+        note_moved(CONTAINER_OF(link, struct command_lane, acting));
     r->has_changed = r->has_seen = r->has_instances = true;
     command_watch_soon(r);
     if (r->worker->id == 0 && r->plane->transport && r->plane->transport->ops->on_instances)
@@ -103,9 +112,21 @@ static void on_orphan(void *context, struct str tenant, struct str device, bool 
         command_event_tell(context, tenant, device, CONFIG_ADAPTER_MQTT, 0); /* no other adapter has any */
 }
 
+static void on_waiting(void *context, struct str tenant, struct str device)
+{
+    command_queue_on_waiting(context, tenant, device);
+}
+
+/* Perhaps what has waited for a device has been delivered, by whatever instance, and what is newer may follow. */
 static void on_applied(void *context)
 {
-    command_serve_on_applied(context);
+    struct command_router *r = context;
+
+    command_serve_on_applied(r);
+    if (list_is_empty(&r->waiting))
+        return;
+    r->has_seen = true;
+    command_watch_soon(r);
 }
 
 /* --- what is done about it --- */
@@ -184,9 +205,13 @@ static void on_tick(struct timer *t)
 
     for (struct list *link = r->waiting.next; link != &r->waiting; link = link->next)
         CONTAINER_OF(link, struct command_lane, parked)->way.is_shunned = false;
+    for (struct list *link = r->others.next; link != &r->others; link = link->next)
+        if (CONTAINER_OF(link, struct command_lane, parked)->has_waiting)
+            command_watch_lane(CONTAINER_OF(link, struct command_lane, parked)); /* perhaps nothing waits any more */
     pump_all(r, &r->waiting, true);
     command_remote_retry(r);
     command_serve_retry(r);
+    command_queue_retry(r);
     if (!list_is_empty(&r->waiting) || !list_is_empty(&r->unsent) || !list_is_empty(&r->replies) || r->out.n_entries)
         command_watch_tick(r);
 }
@@ -201,6 +226,7 @@ void command_watch_listen(struct command_router *r)
         .on_done = on_done,
         .on_leased = on_leased,
         .on_orphan = on_orphan,
+        .on_waiting = on_waiting,
         .on_applied = on_applied,
     };
 

@@ -126,7 +126,7 @@ static void apply_queue(struct routes_replica *r, const struct routes_record *ke
         mem_free(MEM_ROUTES, queue);
         routes_count(ROUTES_COUNT_QUEUES, -1);
     }
-    if (is_more && !r->is_filling && r->events.on_waiting)
+    if (is_more && r->events.on_waiting)
         r->events.on_waiting(r->events.context, key->tenant, key->device);
 }
 
