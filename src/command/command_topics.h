@@ -11,7 +11,9 @@
 #include "loop/worker.h"
 
 enum {
-    COMMAND_TOPICS_WINDOW_BYTES = 16 << 20, /* that a worker has on the way to Kafka: past it E_AGAIN */
+    COMMAND_TOPICS_WINDOW_BYTES =
+        16 << 20, /* that a worker has on the way to Kafka: past it E_AGAIN; past half of it for one peer E_IO,
+                                             * and on_room() comes as well */
     COMMAND_TOPICS_RETRY_MS = 500,
 };
 

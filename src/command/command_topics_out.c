@@ -73,6 +73,7 @@ static void message_end(struct message *m, enum command_topics_metric how)
     command_topics_count(COMMAND_TOPICS_COUNT_WAITING, -1);
     command_topics_count(COMMAND_TOPICS_COUNT_WAITING_BYTES, -(int64_t)m->bytes);
     tw->bytes -= m->bytes;
+    m->peer->bytes -= m->bytes;
     mem_free(MEM_COMMAND, m);
     if (tw->wants_room && tw->bytes < COMMAND_TOPICS_WINDOW_BYTES / 2)
         tell_room(tw);
@@ -272,6 +273,7 @@ static err send_new(struct command_topics_worker *tw, struct command_topics_peer
         command_topics_count(COMMAND_TOPICS_COUNT_WAITING, 1);
         command_topics_count(COMMAND_TOPICS_COUNT_WAITING_BYTES, (int64_t)m->bytes);
         tw->bytes += m->bytes;
+        peer->bytes += m->bytes;
         return E_OK;
     }
     if (e == E_AGAIN)
@@ -288,9 +290,9 @@ static err send_to(struct command_topics_worker *tw, const struct command_peer *
 
     if (!peer || !list_is_empty(&peer->failed))
         return E_IO;
-    if (tw->bytes >= COMMAND_TOPICS_WINDOW_BYTES) {
+    if (peer->bytes >= COMMAND_TOPICS_WINDOW_BYTES / 2 || tw->bytes >= COMMAND_TOPICS_WINDOW_BYTES) {
         tw->wants_room = true;
-        return E_AGAIN;
+        return tw->bytes >= COMMAND_TOPICS_WINDOW_BYTES ? E_AGAIN : E_IO; /* for others there is room */
     }
     return send_new(tw, peer, record);
 }

@@ -24,6 +24,7 @@ struct command_topics_peer {
     struct command_peer id; /* its name is in `text` */
     struct list out;        /* messages that Kafka has, in order */
     struct list failed;     /* that it has refused, in order */
+    size_t bytes;           /* of both */
     char text[];
 };
 

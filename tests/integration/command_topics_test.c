@@ -309,20 +309,33 @@ static void without_room_a_sender_waits_and_is_told(void **state)
     assert_int_equal(ask(2), E_OK);
 }
 
-static void a_worker_has_so_many_bytes_on_the_way(void **state)
+/* Sends big requests to an instance until it does not go on; how many were taken. */
+static unsigned fill(const char *instance, err expected)
 {
     static char big[BIG_BYTES];
     struct command_request request = request_of("t0", 1);
     unsigned n = 0;
+    err e;
+
+    request.value = (struct str){big, sizeof big};
+    request.to.instance = str_from(instance);
+    while ((e = b.transport->ops->send_request(b.transport, 0, &request)) == E_OK)
+        n++;
+    assert_int_equal(e, expected);
+    return n;
+}
+
+static void a_worker_has_so_many_bytes_on_the_way_and_half_of_them_to_one_instance(void **state)
+{
+    struct command_request request = request_of("t0", 1);
 
     (void)state;
-    request.value = (struct str){big, sizeof big};
     fake_sink_hold(&b.sink);
-    while (b.transport->ops->send_request(b.transport, 0, &request) == E_OK)
-        n++;
-    assert_int_equal(n, COMMAND_TOPICS_WINDOW_BYTES / BIG_BYTES);
+    assert_int_equal(fill("two", E_IO), COMMAND_TOPICS_WINDOW_BYTES / BIG_BYTES / 2);
+    assert_int_equal(fill("three", E_AGAIN), COMMAND_TOPICS_WINDOW_BYTES / BIG_BYTES / 2);
+    assert_int_equal(fill("four", E_AGAIN), 0);
     assert_int_equal(b.transport->ops->send_request(b.transport, 1, &request), E_OK); /* another worker's */
-    fake_sink_release(&b.sink, n / 2 - 2);
+    fake_sink_release(&b.sink, COMMAND_TOPICS_WINDOW_BYTES / BIG_BYTES / 2 - 2);
     turn();
     assert_int_equal(b.rooms[0], 0);
     fake_sink_release(&b.sink, SIZE_MAX);
@@ -425,7 +438,7 @@ int main(void)
         TEST(what_is_for_an_instance_that_is_gone_is_lost),
         TEST(what_kafka_never_takes_fails_and_is_told),
         TEST(without_room_a_sender_waits_and_is_told),
-        TEST(a_worker_has_so_many_bytes_on_the_way),
+        TEST(a_worker_has_so_many_bytes_on_the_way_and_half_of_them_to_one_instance),
         TEST(records_come_in_order_to_the_worker_of_their_tenant),
         TEST(a_request_may_be_answered_at_once),
         TEST(a_result_comes_to_whoever_waits),
