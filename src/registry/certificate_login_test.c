@@ -1,11 +1,13 @@
 #include "registry/certificate_login.h"
 
-#include "registry/chain_fixture_test.h"
+#include "registry/crl_fixture_test.h"
 
 #include "registry/login_fixture_test.h"
 
+#include "registry/authority.h"
 #include "registry/document.h"
 #include "registry/provision.h"
+#include "registry/revocation_list.h"
 
 #define SUBJECT "CN=sensor,O=acme"
 
@@ -254,6 +256,86 @@ static void a_device_that_is_not_there_is_made_if_its_ca_says_so(void **state)
     }
 }
 
+/* Who is asked about certificates: says what the test wants. */
+static struct {
+    struct authority port;
+    enum authority_verdict verdict;
+    unsigned n_asked;
+    char uri[64];
+    bool has_nonce;
+} outside;
+
+static enum authority_verdict check_certificate(struct authority *a, const struct config *config,
+                                                const struct authority_certificate *c, struct registry_wait *wait)
+{
+    (void)a;
+    (void)config;
+    assert_non_null(wait);
+    assert_int_equal(X509_cmp(c->certificate, leaf.cert), 0);
+    assert_int_equal(EVP_PKEY_eq(X509_get0_pubkey(c->issuer), root.key), 1);
+    (void)snprintf(outside.uri, sizeof outside.uri, "%.*s", STR_ARG(c->responder_uri));
+    outside.has_nonce = c->has_nonce;
+    outside.n_asked++;
+    return outside.verdict;
+}
+
+static void a_responder_is_asked_if_the_ca_wants_it(void **state)
+{
+    static const char wanted[] =
+        ",\"ocsp-revocation-enabled\":true,\"ocsp-responder-uri\":\"http://r/\",\"ocsp-nonce-enabled\":true";
+    static const struct {
+        const char *more;
+        const struct chain_fixture_party *who;
+        enum authority_verdict verdict;
+        enum registry_result want;
+        unsigned n_asked; /* by two log-ins */
+    } rows[] = {
+        {"", &leaf, AUTHORITY_DENIED, REGISTRY_OK, 0},
+        {wanted, &leaf, AUTHORITY_ALLOWED, REGISTRY_OK, 1},
+        {wanted, &leaf, AUTHORITY_DENIED, REGISTRY_BAD_CREDENTIALS, 1},
+        {wanted, &leaf, AUTHORITY_UNAVAILABLE, REGISTRY_UNAVAILABLE, 2}, /* which is not remembered */
+        {wanted, &foreign, AUTHORITY_ALLOWED, REGISTRY_BAD_CREDENTIALS, 0},
+    };
+    char tenant[16];
+
+    (void)state;
+    outside.port.check_certificate = check_certificate;
+    registry_use_authority(t.registry, &outside.port);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        put_tenant("t1", "", rows[i].more);
+        outside.verdict = rows[i].verdict;
+        outside.n_asked = 0;
+        for (int k = 0; k < 2; k++)
+            assert_int_equal(enter(rows[i].who, "", (struct registry_login){0}, tenant), rows[i].want);
+        if (outside.n_asked != rows[i].n_asked)
+            fail_msg("row %zu: asked %u times", i, outside.n_asked);
+    }
+    assert_string_equal(outside.uri, "http://r/");
+    assert_true(outside.has_nonce);
+}
+
+static void without_anybody_to_ask_nothing_is_known(void **state)
+{
+    char tenant[16];
+
+    (void)state;
+    put_tenant("t1", "", ",\"ocsp-revocation-enabled\":true");
+    assert_int_equal(enter(&leaf, "", (struct registry_login){0}, tenant), REGISTRY_UNAVAILABLE);
+}
+
+static void another_list_is_heeded_at_once(void **state)
+{
+    struct crl_fixture crl = crl_fixture_make(&root, &leaf, (struct crl_fixture_traits){0});
+    struct revocation_lists *lists = revocation_list_new();
+    char tenant[16];
+
+    (void)state;
+    assert_int_equal(revocation_list_add(lists, (struct str){crl.der, crl.der_n}, NULL), E_OK);
+    assert_int_equal(enter(&leaf, "", (struct registry_login){0}, tenant), REGISTRY_OK);
+    registry_use_revocation_lists(t.registry, lists);
+    assert_int_equal(enter(&leaf, "", (struct registry_login){0}, tenant), REGISTRY_BAD_CREDENTIALS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -263,6 +345,9 @@ int main(void)
         TEST(of_tenants_that_share_a_ca_the_server_name_or_the_listener_tells),
         TEST(a_certificate_that_only_the_listener_trusts_says_nothing),
         TEST(a_device_that_is_not_there_is_made_if_its_ca_says_so),
+        TEST(a_responder_is_asked_if_the_ca_wants_it),
+        TEST(without_anybody_to_ask_nothing_is_known),
+        TEST(another_list_is_heeded_at_once),
     };
 
     return cmocka_run_group_tests_name("certificate_login", tests, make_parties, free_parties);
