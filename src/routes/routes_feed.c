@@ -41,6 +41,7 @@ static bool append(struct routes_replica *r, const struct table_change *change)
 
     if (!to)
         return false;
+    ASSERT(change->key.p);
     memcpy(to, &head, sizeof head);
     memcpy(to + sizeof head, change->key.p, change->key.n);
     if (change->value.n)

@@ -43,7 +43,6 @@ static void send_notes(struct routes_replica *r)
 
     if (sweep->is_out || r->notes.n_entries == 0 || r->n_leases == 0)
         return;
-    sweep->items = mem_alloc(MEM_ROUTES, ROUTES_ITEMS_MAX * sizeof *sweep->items);
     while (sweep->n < ROUTES_ITEMS_MAX && (note = map_next(&r->notes, &cursor)))
         sweep->items[sweep->n++] = note;
     for (size_t i = 0; i < sweep->n; i++)
@@ -95,7 +94,6 @@ void routes_note_gateway(struct routes_replica *r, struct str tenant, struct str
 
 static void collect(struct routes_replica *r, struct routes_sweep *sweep, uint64_t before_ms)
 {
-    sweep->items = mem_alloc(MEM_ROUTES, ROUTES_ITEMS_MAX * sizeof *sweep->items);
     for (unsigned i = 0; i < CLEAN_STEPS && sweep->n < ROUTES_ITEMS_MAX; i++) {
         const struct routes_heard *heard = map_next(&r->heard, &r->clean_cursor);
 

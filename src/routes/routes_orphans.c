@@ -8,8 +8,6 @@ void routes_sweep_clear(struct routes_sweep *sweep)
 {
     while (sweep->n > 0)
         mem_free(MEM_ROUTES, sweep->items[--sweep->n]);
-    mem_free(MEM_ROUTES, sweep->items);
-    sweep->items = NULL;
     buf_free(&sweep->request, MEM_ROUTES);
     buf_free(&sweep->write.reply, MEM_TABLE);
 }
@@ -49,7 +47,6 @@ static struct routes_holder *next_dead(struct routes_replica *r)
 /* The routes may be others when the answer comes: what is told of then is what was asked for. */
 static void take(struct routes_sweep *sweep, struct buf *items, const struct routes_holder *h)
 {
-    sweep->items = mem_alloc(MEM_ROUTES, ROUTES_ITEMS_MAX * sizeof *sweep->items);
     for (struct list *l = h->routes.next; l != &h->routes && sweep->n < ROUTES_ITEMS_MAX; l = l->next) {
         const struct routes_entry *e = CONTAINER_OF(l, struct routes_entry, link);
         struct routes_record item = {

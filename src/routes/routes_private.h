@@ -106,7 +106,7 @@ struct routes_topic {
 struct routes_sweep {
     struct table_write write;
     struct buf request;
-    struct routes_names **items;
+    struct routes_names *items[ROUTES_ITEMS_MAX];
     size_t n;
     bool is_out;
     bool is_own;       /* of ours; they are not told of */

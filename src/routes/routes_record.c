@@ -209,9 +209,10 @@ bool routes_record_write_prefix(struct routes_key *out, enum routes_kind kind, u
     ASSERT(format);
     routes_record_put_number(&key, (uint64_t)kind, 1);
     put_fields(&key, format, n_fields, record);
+    ASSERT(key.p);
     fits = buf_size(&key) <= sizeof out->p;
     out->n = fits ? buf_size(&key) : 0;
-    memcpy(out->p, buf_str(&key).p, out->n);
+    memcpy(out->p, key.p + key.head, out->n);
     buf_free(&key, MEM_ROUTES);
     return fits;
 }

@@ -107,10 +107,10 @@ static void send_under_lease(struct routes_replica *r, struct routes_private_wri
 
 static bool fits(const struct routes_record *request)
 {
-    const struct str *const texts[] = {&request->tenant, &request->device, &request->gateway, &request->id, &request->topic};
+    const size_t lengths[] = {request->tenant.n, request->device.n, request->gateway.n, request->id.n, request->topic.n};
 
-    for (size_t i = 0; i < ARRAY_LEN(texts); i++)
-        if (texts[i]->n > ROUTES_TEXT_MAX)
+    for (size_t i = 0; i < ARRAY_LEN(lengths); i++)
+        if (lengths[i] > ROUTES_TEXT_MAX)
             return false;
     return request->kind != ROUTES_KEEP || request->tenant.n + request->device.n <= ROUTES_WAITING_NAMES_MAX;
 }

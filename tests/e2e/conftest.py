@@ -56,11 +56,13 @@ def make_config(tmp_path, tenant):
     numbers = itertools.count(1)
 
     def make(bootstrap, devices=None, **top):
+        number = next(numbers)
         config = {
+            "instance": f"{tenant}-{number}",  # of several at one Kafka each has its own
             "kafka": {"bootstrap": bootstrap},
             "listeners": [{"mqtt": "127.0.0.1:0", "tenant": tenant, "anonymous": True}],
             "admin": {"listen": "127.0.0.1:0"},
-            "data_dir": str(tmp_path / f"data-{next(numbers)}"),
+            "data_dir": str(tmp_path / f"data-{number}"),
             "tenants": {tenant: {"devices": devices or {
                 "d1": {"auth_id": "a1", "password": PASSWORD},
                 "g1": {"auth_id": "ga", "password": PASSWORD},
