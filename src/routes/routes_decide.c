@@ -136,6 +136,7 @@ static enum routes_reason merge_partition(struct table_txn *txn, struct str *ite
     return reason;
 }
 
+/* What was done before what was seen: replicas take states one after the other, and whoever knows that a change was seen acts. */
 static enum routes_reason publish(struct table_txn *txn, const struct routes_record *request, struct buf *out_rest)
 {
     struct routes_record value;
@@ -150,11 +151,10 @@ static enum routes_reason publish(struct table_txn *txn, const struct routes_rec
     value.number = request->number;
     if (request->seen > value.seen)
         value.seen = request->seen;
-    reason = put(txn, request, &value);
     while (reason == ROUTES_FINE && items.n > 0)
         reason = merge_partition(txn, &items, &dropped);
     routes_record_put_number(out_rest, dropped, DROPPED_BYTES);
-    return reason;
+    return reason == ROUTES_FINE ? put(txn, request, &value) : reason;
 }
 
 static enum routes_reason fence(struct table_txn *txn, const struct routes_record *request, struct buf *out_rest)

@@ -154,6 +154,30 @@ static void what_a_lost_publication_had_comes_with_the_next(void **state)
     assert_int_equal(b->routes->keeper.marks.n_entries, 0);
 }
 
+/* A worker may look between any two states of one publication. */
+static void what_was_done_is_known_before_that_the_change_was_seen(void **state)
+{
+    struct fixture_node *a, *b;
+    unsigned n_states = 0;
+
+    (void)state;
+    begin(&a, &b);
+    assert_int_not_equal(fixture_register(a, "t", "d", ""), 0);
+    assert_true(fixture_is_recent(a, "t", "d"));
+    a->table.is_frozen = true;
+    routes_mark_done(replica(b), STR("topic"), 0, 0, 7);
+    routes_mark_done(replica(b), STR("other"), 1, 0, 7);
+    publish(b);
+    while (fixture_apply_one(&a->table)) {
+        fixture_turn_node(a);
+        n_states++;
+        if (!fixture_is_recent(a, "t", "d"))
+            assert_true(routes_is_done(replica(a), STR("topic"), 0, 6) && routes_is_done(replica(a), STR("other"), 1, 6));
+    }
+    assert_true(n_states >= 3);
+    assert_false(fixture_is_recent(a, "t", "d"));
+}
+
 static void more_than_fits_is_published_in_parts_and_seen_with_the_last(void **state)
 {
     enum { RANGES = 12000 };
@@ -348,6 +372,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_last_gateway_is_a_change_too, fixture_set_up, fixture_tear_down),
         cmocka_unit_test_setup_teardown(what_is_held_has_not_been_seen, fixture_set_up, fixture_tear_down),
         cmocka_unit_test_setup_teardown(what_was_done_is_known_when_the_change_is_seen, fixture_set_up, fixture_tear_down),
+        cmocka_unit_test_setup_teardown(what_was_done_is_known_before_that_the_change_was_seen, fixture_set_up,
+                                        fixture_tear_down),
         cmocka_unit_test_setup_teardown(what_a_lost_publication_had_comes_with_the_next, fixture_set_up, fixture_tear_down),
         cmocka_unit_test_setup_teardown(more_than_fits_is_published_in_parts_and_seen_with_the_last, fixture_set_up,
                                         fixture_tear_down),
