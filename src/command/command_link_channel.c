@@ -412,11 +412,11 @@ static void drop(struct command_link_channel *c)
     c->is_gone = true;
     forget_all(c);
     wheel_stop(&c->timer);
+    command_link_note_room(c->home);
     if (stream_is_open(&c->stream))
         stream_close(&c->stream, E_CLOSED);
     else
         free_if_done(c);
-    command_link_note_room(c->home);
 }
 
 static bool is_alive(const struct command_link_channel *c)

@@ -323,6 +323,34 @@ static void an_address_that_is_none_is_as_if_the_peer_were_lost(void **state)
     }
 }
 
+/* In capitals it is no number, and the system is asked. */
+static void a_peer_can_be_reached_by_its_name(void **state)
+{
+    struct str port;
+    char address[NAME_BYTES];
+
+    (void)state;
+    open_both(false);
+    port = str_from_offset(command_link_address(b.transport), sizeof "127.0.0.1" - 1);
+    snprintf(address, sizeof address, "LOCALHOST%.*s", STR_ARG(port));
+    a.address_of_other = str_from(address);
+    ask_all(1);
+    awaited = 1;
+    TURN_UNTIL(all_requests_came);
+}
+
+static void a_peer_whose_name_is_none_is_waited_for_until_it_is_gone(void **state)
+{
+    (void)state;
+    open_both(false);
+    a.address_of_other = STR("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.invalid:1");
+    ask_all(1);
+    TURN_UNTIL(connecting_has_failed);
+    a.address_of_other = (struct str){0};
+    a.transport->ops->on_instances(a.transport);
+    TURN_UNTIL(nothing_is_kept);
+}
+
 static void what_is_too_large_is_refused_and_takes_no_place(void **state)
 {
     static char huge[COMMAND_LINK_FRAME_MAX_BYTES];
@@ -437,6 +465,8 @@ int main(void)
         cmocka_unit_test_teardown(what_waits_for_a_peer_that_cannot_be_reached_comes_once_it_can, tear_down),
         cmocka_unit_test_teardown(of_a_peer_that_is_gone_nothing_is_kept, tear_down),
         cmocka_unit_test_teardown(an_address_that_is_none_is_as_if_the_peer_were_lost, tear_down),
+        cmocka_unit_test_teardown(a_peer_can_be_reached_by_its_name, tear_down),
+        cmocka_unit_test_teardown(a_peer_whose_name_is_none_is_waited_for_until_it_is_gone, tear_down),
         cmocka_unit_test_teardown(what_is_too_large_is_refused_and_takes_no_place, tear_down),
         cmocka_unit_test_teardown(a_peer_that_has_begun_anew_gets_what_the_one_before_did_not_acknowledge, tear_down),
         cmocka_unit_test_teardown(whoever_is_not_what_its_certificate_says_is_refused, tear_down),
