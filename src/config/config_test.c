@@ -339,6 +339,22 @@ static void all_errors_are_told_in_order_up_to_a_bound(void **state)
     buf_free(&text, MEM_TEST);
 }
 
+static void an_address_that_cannot_be_read_is_not_missing_as_well(void **state)
+{
+    static const char *const listeners[] = {"{mqtt: nowhere}", "{http: 7}", "{tenant: t, mqtts: 'a:x'}", "{https: [a]}"};
+    char text[256];
+    struct config *config;
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(listeners); i++) {
+        snprintf(text, sizeof text, "kafka: {bootstrap: a}\nlisteners:\n  - {mqtt: a:1}\n  - %s\ntenants: {t: {}}\n",
+                 listeners[i]);
+        assert_int_equal(load(text, NULL, &config), E_INVAL);
+        if (errors.count != 1 || errors.items[0].line != 4)
+            fail_msg("%s: %zu errors, the last: %s", listeners[i], errors.count, errors.items[errors.count - 1].text);
+    }
+}
+
 static void settings_outrank_the_file_and_later_ones_win(void **state)
 {
     static const char *const settings[] = {
@@ -481,6 +497,7 @@ int main(void)
         cmocka_unit_test_teardown(a_snapshot_lives_until_its_last_holder_lets_go, nothing_is_left),
         cmocka_unit_test_teardown(what_is_wrong_is_told_with_its_line, nothing_is_left),
         cmocka_unit_test_teardown(all_errors_are_told_in_order_up_to_a_bound, nothing_is_left),
+        cmocka_unit_test_teardown(an_address_that_cannot_be_read_is_not_missing_as_well, nothing_is_left),
         cmocka_unit_test_teardown(settings_outrank_the_file_and_later_ones_win, nothing_is_left),
         cmocka_unit_test_teardown(a_wrong_value_of_a_setting_is_told_as_one_of_the_command_line, nothing_is_left),
         cmocka_unit_test_teardown(a_secret_is_never_told, nothing_is_left),

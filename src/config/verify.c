@@ -207,6 +207,21 @@ static bool is_same_address(const struct config_address *a, const struct config_
     return a->port && a->port == b->port && str_equal_nocase(a->host, b->host);
 }
 
+/* Whether the listener has an address in the text, be it one that cannot be read, which was told. */
+static bool has_address_node(const struct verifier *v, const struct config_listener *listener)
+{
+    static const struct str names[] = {STR_INIT("mqtt"), STR_INIT("mqtts"), STR_INIT("http"), STR_INIT("https")};
+    const struct tree_node *list = tree_find(v->root, STR("listeners"));
+    const struct tree_node *node = list ? list->first : NULL;
+
+    for (size_t i = (size_t)(listener - v->config->listeners); node && i > 0; i--)
+        node = node->next;
+    for (size_t i = 0; node && i < ARRAY_LEN(names); i++)
+        if (!tree_is_null(tree_find(node, names[i])))
+            return true;
+    return false;
+}
+
 static void verify_protocol(struct verifier *v, const struct config_listener *listener)
 {
     const struct config_address *const addresses[] = {&listener->mqtt, &listener->mqtts, &listener->http, &listener->https};
@@ -217,7 +232,7 @@ static void verify_protocol(struct verifier *v, const struct config_listener *li
     if (n > 1)
         FAIL(v, listener->line, "%.*s: has several of mqtt, mqtts, http and https; each needs a listener of its own",
              STR_ARG(listener->id));
-    if (n == 0)
+    if (n == 0 && !has_address_node(v, listener))
         FAIL(v, listener->line,
              "%.*s: mqtt, mqtts, http or https is missing: the address it listens at, and what it serves there",
              STR_ARG(listener->id));

@@ -130,6 +130,12 @@ static struct explain_record record_of(struct work *w, struct str topic, const s
     };
 }
 
+/* `hono.ENDPOINT.TENANT` */
+static struct str topic_of(struct work *w, struct str endpoint)
+{
+    return join(w, join(w, join(w, STR("hono."), endpoint), STR(".")), w->principal.tenant->id);
+}
+
 static void explain_device(struct work *w, const struct device_topic *topic, enum device_fault fault)
 {
     const struct explain_request *q = w->request;
@@ -145,27 +151,34 @@ static void explain_device(struct work *w, const struct device_topic *topic, enu
         .qos = q->qos,
         .retain = q->retain,
     };
+    bool is_response = topic->endpoint == DEVICE_ENDPOINT_COMMAND;
     struct registration registration;
     struct device_record record;
+    struct command_answer answer;
     enum ledger_refusal why;
+    bool is_good;
 
     w->x->is_device = true;
     for (size_t i = 0; i < q->n_properties; i++)
         trace_context_take(&p.trace, q->properties[i].name, q->properties[i].value);
     trace_context_check(&p.trace);
-    if (!mqtt_device_prepare(&p, fault, &record, &why)) {
+    is_good =
+        is_response ? mqtt_device_prepare_response(&p, fault, &answer, &why) : mqtt_device_prepare(&p, fault, &record, &why);
+    if (!is_good) {
         refuse(w, route, why);
+        w->x->why = str_from(p.text ? p.text : "");
         return;
     }
     w->x->route = route;
     w->x->ack = RULE_ACK_QUORUM;
     w->x->records = arena_alloc(w->arena, MEM_CONFIG, sizeof *w->x->records);
     *w->x->records =
-        record_of(w, join(w, join(w, join(w, STR("hono."), route), STR(".")), w->principal.tenant->id), &record.record);
+        record_of(w, topic_of(w, is_response ? STR("command_response") : route), is_response ? &answer.record : &record.record);
     w->x->records->limit_ms = w->config->hono_delivery_timeout_ms;
     w->x->n_records = 1;
-    if (registry_assert(w->registry, w->principal.tenant->id, record.record.key, (struct str){0}, &registration) ==
-        REGISTRY_ASSERTED)
+    if (!is_response && /* mappers have no part in those */
+        registry_assert(w->registry, w->principal.tenant->id, record.record.key, (struct str){0}, &registration) ==
+            REGISTRY_ASSERTED)
         w->x->mapper = registration.device->mapper;
 }
 

@@ -42,7 +42,8 @@ struct explanation {
     struct str route;                /* as in the metrics */
     struct str filter;               /* of the rule; empty: there is none */
     struct str mapper;               /* who rewrites it before; the records are shown as if it changed nothing. Empty: nobody */
-    struct str refusal;              /* in words; empty: it is taken */
+    struct str refusal;              /* its name, or of a CONNECT in words; empty: it is taken */
+    struct str why;                  /* the refusal in words; empty: there are none but its name */
     uint8_t reason_code;             /* of MQTT 5's PUBACK, when it is refused; 0: the CONNECT is refused already */
     struct explain_record *records;
     size_t n_records;

@@ -75,6 +75,8 @@ static void print_refusal(FILE *to, const struct explain_request *q, const struc
     const char *by_default = x->is_device ? ", unless on-error says otherwise" : "";
 
     print_line(to, "refused", x->refusal);
+    if (x->why.n)
+        print_line(to, "why", x->why);
     if (!x->reason_code)
         return;
     if (q->qos == 0 && x->is_device)
@@ -171,6 +173,8 @@ static void put_record(struct writer *w, const struct explain_record *r)
 static void put_refusal(struct writer *w, const struct explanation *x)
 {
     put_member(w, ",\"refused", x->refusal);
+    if (x->why.n)
+        put_member(w, ",\"why", x->why);
     if (x->reason_code)
         put_number(w, ",\"reason_code", x->reason_code);
 }

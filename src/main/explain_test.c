@@ -192,6 +192,55 @@ static void refusals_are_told_with_their_codes(void **state)
     }
 }
 
+static void a_response_to_a_command_is_told(void **state)
+{
+    static const struct {
+        const char *user, *topic, *device;
+    } rows[] = {
+        {"a1@demo", "command///res/203abc/200", "s1"},
+        {"a1@demo", "c///res/203abc/404/?content-type=text%2Fplain", "s1"},
+        {"g1@demo", "command//s2/res/203abc/200", "s2"},
+        {"g1@demo", "command/demo/s2/res/203abc/200", "s2"}, /* whose mapper has no part in it */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        explain((struct explain_request){
+            .user = str_from(rows[i].user), .topic = str_from(rows[i].topic), .payload = STR("done"), .qos = 1});
+        expect_text(x.refusal, "");
+        expect_text(x.route, "command");
+        expect_text(x.mapper, "");
+        assert_int_equal(x.n_records, 1);
+        expect_text(x.records[0].topic, "p.hono.command_response.demo");
+        expect_text(header(&x.records[0], "correlation-id"), "abc");
+        expect_text(header(&x.records[0], "device_id"), rows[i].device);
+        assert_false(x.is_local);
+        assert_int_equal(x.ack, RULE_ACK_QUORUM);
+    }
+}
+
+static void a_refusal_says_why(void **state)
+{
+    static const struct {
+        const char *topic, *payload, *refusal, *part;
+    } rows[] = {
+        {"command///res/xyz/200", "x", "bad_request", "request id"},
+        {"command///res/203abc/999", "x", "bad_request", "status"},
+        {"command///res", "x", "bad_request", "segments"},
+        {"error", "x", "not_found", ""},
+        {"telemetry", "", "bad_request", "empty"},
+        {"telemetry//s2", "x", "forbidden", ""},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        explain((struct explain_request){
+            .user = STR("a1@demo"), .topic = str_from(rows[i].topic), .payload = str_from(rows[i].payload), .qos = 1});
+        if (!str_equal(x.refusal, str_from(rows[i].refusal)) || !memmem(x.why.p, x.why.n, rows[i].part, strlen(rows[i].part)))
+            fail_msg("%s: %.*s, %.*s", rows[i].topic, STR_ARG(x.refusal), STR_ARG(x.why));
+    }
+}
+
 static void a_faulty_request_is_an_error(void **state)
 {
     const struct explain_request requests[] = {
@@ -281,6 +330,8 @@ int main(void)
         TEST(a_mapper_is_named),
         TEST(an_ordinary_topic_goes_to_subscribers),
         TEST(refusals_are_told_with_their_codes),
+        TEST(a_response_to_a_command_is_told),
+        TEST(a_refusal_says_why),
         TEST(a_faulty_request_is_an_error),
         TEST(it_is_printed_for_people_and_for_programs),
     };

@@ -83,6 +83,19 @@ bool mqtt_device_prepare(struct mqtt_device_publish *p, enum device_fault fault,
     return is_good && (!p->mapped || add_headers(p, out_record, out_why));
 }
 
+bool mqtt_device_prepare_response(struct mqtt_device_publish *p, enum device_fault fault, struct command_answer *out_answer,
+                                  enum ledger_refusal *out_why)
+{
+    struct device_upload upload = upload_of(p);
+    bool is_good;
+
+    fault = read_bag(p, fault);
+    is_good = device_upload_prepare_response(&upload, fault, p->topic->request_id, p->topic->status, out_answer, out_why);
+    p->is_terminal = upload.is_terminal;
+    p->text = upload.text;
+    return is_good;
+}
+
 /* ---- mappers ---- */
 
 /* That of the device the message is about; the configuration names one that is there. */
@@ -183,16 +196,10 @@ static enum handle submit(struct mqtt_conn *c, const struct mqtt_device_publish 
 static enum handle publish_response(struct mqtt_conn *c, struct mqtt_device_publish *p, enum device_fault fault,
                                     uint16_t packet_id)
 {
-    struct device_upload upload = upload_of(p);
     struct command_answer answer;
     enum ledger_refusal why;
-    bool is_good;
 
-    fault = read_bag(p, fault);
-    is_good = device_upload_prepare_response(&upload, fault, p->topic->request_id, p->topic->status, &answer, &why);
-    p->is_terminal = upload.is_terminal;
-    p->text = upload.text;
-    if (!is_good)
+    if (!mqtt_device_prepare_response(p, fault, &answer, &why))
         return refuse(c, p, packet_id, why);
     if (p->qos == 2 && session_add_incoming(c->ss, packet_id) != E_OK)
         return refuse(c, p, packet_id, LEDGER_REFUSED_NO_MEMORY);

@@ -6,6 +6,7 @@
 #include "adapter/mqtt/mqtt_conn.h"
 #include "adapter/mqtt/mqtt_mapper.h"
 #include "adapter/mqtt/mqtt_metrics.h"
+#include "core/command_record.h"
 #include "core/device_record.h"
 #include "core/device_topic.h"
 #include "core/property_bag.h"
@@ -37,6 +38,10 @@ struct mqtt_device_publish {
  * not. The bag is read in any case, since it says what to do then. */
 MUST_USE bool mqtt_device_prepare(struct mqtt_device_publish *p, enum device_fault fault, struct device_record *out_record,
                                   enum ledger_refusal *out_why);
+
+/* The same of a response to a command (DEVICE_ENDPOINT_COMMAND). */
+MUST_USE bool mqtt_device_prepare_response(struct mqtt_device_publish *p, enum device_fault fault,
+                                           struct command_answer *out_answer, enum ledger_refusal *out_why);
 
 /* `fault` and `topic` come from device_topic_parse(). Answers the publish now or when Kafka has it. HANDLE_WAIT: no room. */
 enum handle mqtt_device_publish(struct mqtt_conn *c, const struct mqtt_publish *publish, struct str address,
