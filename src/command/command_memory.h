@@ -24,6 +24,7 @@ struct command_item {
     struct command *served;  /* what is under way; NULL: it is over */
     char *asker;             /* the instance that waits for the result, the newest that asked; NULL: none does */
     uint64_t asker_incarnation;
+    uint64_t after; /* the routes up to here were known to it */
     uint64_t over_at_ms;
     int result, status; /* when it is over: enum command_result */
     const char *text;   /* static */

@@ -38,7 +38,8 @@ static bool send_result(struct command_router *r, struct command_item *item)
     if (!self)
         return false;
     if (!routes_find_instance(r->replica, message.to.instance, message.to.incarnation))
-        return true; /* whoever has its partitions now asks again */
+        return routes_applied(r->replica) >=
+               item->after; /* it is gone: whoever has its partitions now asks again. Or not known yet */
     message.from = (struct command_peer){self->name, self->incarnation};
     e = transport->ops->send_result(transport, r->worker->id, &message);
     r->has_no_room |= e == E_AGAIN;
@@ -57,7 +58,7 @@ static void reply(struct command_router *r, struct command_item *item)
 {
     if (list_is_linked(&item->reply))
         return;
-    if (!r->has_no_room && list_is_empty(&r->replies) && send_result(r, item)) {
+    if (!r->has_no_room && send_result(r, item)) {
         forget_asker(r, item);
         return;
     }
@@ -67,13 +68,17 @@ static void reply(struct command_router *r, struct command_item *item)
 
 void command_serve_retry(struct command_router *r)
 {
-    while (!r->has_no_room && !list_is_empty(&r->replies)) {
-        struct command_item *item = CONTAINER_OF(r->replies.next, struct command_item, reply);
+    struct list again, *link;
 
-        if (!send_result(r, item))
-            return;
-        list_remove(&item->reply);
-        forget_asker(r, item);
+    list_init(&again);
+    list_move(&again, &r->replies);
+    while ((link = list_pop(&again))) {
+        struct command_item *item = CONTAINER_OF(link, struct command_item, reply);
+
+        if (!r->has_no_room && send_result(r, item))
+            forget_asker(r, item);
+        else
+            list_push(&r->replies, &item->reply); /* one that cannot be reached keeps nobody else waiting */
     }
 }
 
@@ -290,6 +295,7 @@ static bool answer_again(struct command_router *r, const struct command_request 
         return false;
     command_count(COMMAND_COUNT_DUPLICATES, 1);
     command_memory_set_asker(item, &q->from);
+    item->after = q->after;
     if (!item->served)
         reply(r, item);
     return true;
@@ -318,6 +324,7 @@ void command_serve_on_request(struct command_plane *plane, const struct command_
         errand->command.item = command_memory_add(&r->memory, &q->ticket, q->timestamp_ms);
         errand->command.item->served = &errand->command;
         command_memory_set_asker(errand->command.item, &q->from);
+        errand->command.item->after = q->after;
     } else {
         command_count(COMMAND_COUNT_RECEIVED, 1);
         command_count(COMMAND_COUNT_WAITING, 1);

@@ -13,13 +13,22 @@
 
 enum { GROUP_BYTES = 256, EMBEDDED_FIND_MS = 500, PATIENCE_MS = 2000 };
 
+/* How many commands of a partition may be undone at a time. Where the instances tell each other which are, their table has room for so many. */
+static uint32_t max_unsettled(const struct server *s)
+{
+    uint64_t max = s->now->config->kafka.max_uncommitted;
+    bool is_told = s->routes.is_shared && !command_design(s->command.plane)->is_grouped;
+
+    return (uint32_t)(is_told && max > KAFKA_CONSUMER_DEFAULT_UNSETTLED ? KAFKA_CONSUMER_DEFAULT_UNSETTLED : max);
+}
+
 static err open_consumer(struct server *s, struct errinfo *ei)
 {
     const struct config *config = s->now->config;
     struct kafka_consumer_settings settings = {
         .for_whom = KAFKA_CONSUMER_COMMANDS,
         .find_ms = config->kafka.is_embedded ? EMBEDDED_FIND_MS : 0,
-        .max_unsettled = (uint32_t)config->kafka.max_uncommitted,
+        .max_unsettled = max_unsettled(s),
         .max_bytes = config->kafka.max_uncommitted_bytes,
         .is_shared = command_design(s->command.plane)->is_grouped,
         .reader = command_reader(s->command.plane),
