@@ -53,7 +53,7 @@ static const char *const revocation_failure_choices[] = {
          .type = OPTION_DURATION,                                                                                              \
          .flags = OPTION_RELOADABLE,                                                                                           \
          .initial = "3s",                                                                                                      \
-         range(10, 60 * 1000),                                                                                                 \
+         range(10, 300 * 1000),                                                                                                \
          in_config(authentication.webhook.timeout_ms),                                                                         \
          .help = "How long an answer may take, waiting for a connection included."},                                           \
         {.path = "authentication.webhook.cache",                                                                               \
@@ -166,7 +166,7 @@ static const char *const revocation_failure_choices[] = {
          .type = OPTION_DURATION,                                                                                              \
          .flags = OPTION_RELOADABLE,                                                                                           \
          .initial = "5s",                                                                                                      \
-         range(10, 60 * 1000),                                                                                                 \
+         range(10, 300 * 1000),                                                                                                \
          in_config(authentication.jwks.timeout_ms),                                                                            \
          .help = "How long fetching them may take."},                                                                          \
         {.path = "authentication.revocation",                                                                                  \
@@ -206,7 +206,7 @@ static const char *const revocation_failure_choices[] = {
          .type = OPTION_DURATION,                                                                                              \
          .flags = OPTION_RELOADABLE,                                                                                           \
          .initial = "5s",                                                                                                      \
-         range(10, 60 * 1000),                                                                                                 \
+         range(10, 300 * 1000),                                                                                                \
          in_config(authentication.revocation.ocsp_timeout_ms),                                                                 \
          .help = "How long a responder's answer may take."},                                                                   \
     {                                                                                                                          \
