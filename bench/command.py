@@ -17,14 +17,15 @@ IDLE_S, IDLE_S_QUICK = 10, 1
 FIELDS = ("p50_us", "p99_us", "rate")
 
 
-def link_options(bench, name):
-    """A certificate for both ends of connections between instances."""
+def link_options(bench, instance):
+    """Its certificate names the instance."""
     folder = bench.work / "link"
     if not folder.exists():
         folder.mkdir()
-        Authority(folder, "ca").issue("instance", "DNS:localhost,IP:127.0.0.1")
+        bench.authority = Authority(folder, "ca")
+    bench.authority.issue(instance, f"DNS:{instance}")
     address = f"127.0.0.1:{free_port()}"
-    return (f', link: {{listen: "{address}", advertise: "{address}", tls: {{cert: {folder}/instance.pem, key: {folder}/instance.key, '
+    return (f', link: {{listen: "{address}", advertise: "{address}", tls: {{cert: {folder}/{instance}.pem, key: {folder}/{instance}.key, '
             f"client_ca: {folder}/ca.pem}}}}")
 
 
@@ -33,7 +34,7 @@ def start(bench, tenant, routing, name, role):
     port = free_port()
     config = bench.work / f"{tenant}-{name}.yaml"
     devices = "".join(f"      device-{i}: {{password: {PASSWORD}}}\n" for i in range(DEVICES))
-    link = link_options(bench, name) if routing == "link" else ""
+    link = link_options(bench, f"{tenant}-{name}") if routing == "link" else ""
     config.write_text(f'kafka: {{bootstrap: "{bench.kafka.bootstrap}", group: {tenant}}}\ninstance: {tenant}-{name}\n'
                       f'listeners:\n  - {{mqtt: "127.0.0.1:{port}"}}\nadmin: {{listen: ""}}\ndata_dir: {bench.work / f"data-{tenant}-{name}"}\n'
                       f"log: {{level: warn}}\ncommand: {{routing: {routing}, role: {role}{link}}}\n"

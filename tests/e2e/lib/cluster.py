@@ -118,7 +118,8 @@ class Cluster:
             server.signal(signal.SIGTERM)
         for server in self.servers.values():
             if not server.is_killed:
-                assert server.wait() == 0, server.log()
+                status = server.wait()
+                assert status == 0, f"ended with {status}: {server.log()[-6000:]}"
             log = server.log()
             assert "Sanitizer" not in log and "runtime error" not in log, log
 

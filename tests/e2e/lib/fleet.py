@@ -186,7 +186,7 @@ def check_order(received):
             continue
         seen[key] = r.message_id
         before = last.get(r.device, -1)
-        assert int(r.value) > before, f"{r} came behind number {before}"
+        assert int(r.value) > before, f"{r} came behind number {before}: {[(o.value, o.link, o.dup) for o in received if o.device == r.device]}"
         last[r.device] = int(r.value)
     assert len(set(seen.values())) == len(seen), "different commands have one message id"
     return n_again
