@@ -226,7 +226,11 @@ bool device_upload_prepare_response(struct device_upload *u, enum device_fault f
     response.device_id = registration.device->id;
     response.ttl_s = response_ttl_s(&registration);
     command_record_build_response(&response, out_answer);
-    return has_volume(&registration, &out_answer->record, out_why);
+    if (!has_volume(&registration, &out_answer->record, out_why))
+        return false;
+    if (u->commands)
+        command_note_answer();
+    return true;
 }
 
 enum ledger_refusal device_upload_refusal(enum outcome outcome)

@@ -218,6 +218,11 @@ void command_start(struct command_plane *plane, struct source *source)
     plane->source = source;
 }
 
+void command_note_answer(void)
+{
+    command_count(COMMAND_COUNT_ANSWERED, 1);
+}
+
 void command_drain(struct command_plane *plane)
 {
     atomic_store(&plane->is_draining, true);

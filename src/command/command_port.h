@@ -96,6 +96,9 @@ void command_unsubscribe(struct command_subscriber *subscriber);
 /* Gives a command back. `status` and `text` (static, without need for escapes in JSON) are those of COMMAND_FAILED. */
 void command_done(struct command *command, enum command_result result, int status, const char *text);
 
+/* A device has answered a command; counted. Any thread, once there is a plane. */
+void command_note_answer(void);
+
 /* A gateway has just been heard from on behalf of a device: the preferred way to it if there are several. `gateway` is the device's own id when
  * it spoke itself. Any worker. */
 void command_note_gateway(struct command_plane *plane, struct str tenant, struct str device, struct str gateway);
