@@ -157,6 +157,39 @@ static void an_instance_without_a_lease_does_nothing(void **state)
     }
 }
 
+/* What the member before has out by the older subscription comes back before the newer one gets anything of the next member, or of its own. */
+static void a_partition_changes_hands_while_a_device_subscribes_anew(void **state)
+{
+    (void)state;
+    for (size_t k = 1; k < ARRAY_LEN(designs); k++)
+        for (int heir = 1; heir < NODES; heir++) {
+            struct client *before;
+
+            open_cluster(designs[k], NODES);
+            before = subscribe((struct subscribing){.node = 1, .device = "d0", .holds = true});
+            run();
+            (void)write_command("d0");
+            run();
+            assert_int_equal(before->n_held, 1);
+            move_partition(0, heir);
+            (void)subscribe((struct subscribing){.node = 1, .device = "d0"});
+            run();
+            for (int i = 1; i < 4; i++)
+                (void)write_command("d0");
+            run();
+            assert_int_equal(cl.n_order, 0);
+            end_client(before);
+            run();
+            assert_int_equal(cl.n_order, 4);
+            for (int i = 0; i < 4; i++) {
+                assert_int_equal(cl.order[i], i);
+                assert_outcome(i, "202", i == 0 ? 2 : 1);
+            }
+            assert_all_settled();
+            close_cluster();
+        }
+}
+
 /* --- anything, in any order --- */
 
 static uint64_t random_state;
@@ -340,6 +373,22 @@ static void whoever_dies_no_command_is_without_an_outcome(void **state)
         }
 }
 
+/* What comes twice does so behind its first time; that is in order. Those of which two instances have told, one after the other, are in nobody's order. */
+static void assert_first_order(const char *design, unsigned seed)
+{
+    bool has_come[RECORDS] = {false};
+
+    for (int i = 0; i < cl.n_order; i++) {
+        const char *status;
+        bool is_doubtful = count_notices(cl.order[i], &status) > 1;
+
+        for (int k = cl.order[i] + 1; k < cl.n_records && !is_doubtful && !has_come[cl.order[i]]; k++)
+            if (has_come[k] && !strcmp(cl.devices[cl.order[i]], cl.devices[k]))
+                fail_msg("%s, seed %u: %d after %d", design, seed, cl.order[i], k);
+        has_come[cl.order[i]] = true;
+    }
+}
+
 /* The partition goes from one to the next and back while commands are out. */
 static void a_partition_that_changes_hands_loses_nothing(void **state)
 {
@@ -364,6 +413,7 @@ static void a_partition_that_changes_hands_loses_nothing(void **state)
                 if (count_notices(i, &status) < 1)
                     fail_msg("%s, seed %u: command %d for %s: nobody is told", designs[k], seed, i, cl.devices[i]);
             }
+            assert_first_order(designs[k], seed);
             assert_all_settled();
             close_cluster();
         }
@@ -377,6 +427,7 @@ int main(void)
         cmocka_unit_test(commands_go_through_the_gateway_that_was_heard_last),
         cmocka_unit_test(a_device_that_moves_gets_each_command_once_and_in_order),
         cmocka_unit_test(the_commands_of_an_instance_that_dies_go_elsewhere),
+        cmocka_unit_test(a_partition_changes_hands_while_a_device_subscribes_anew),
         cmocka_unit_test(an_instance_without_a_lease_does_nothing),
         cmocka_unit_test(without_a_crash_each_command_has_one_outcome_and_its_place),
         cmocka_unit_test(whoever_dies_no_command_is_without_an_outcome),

@@ -272,7 +272,7 @@ static void park(struct command_lane *lane, struct list *where)
         command_watch_tick(lane->router);
 }
 
-/* False: the subscriber of this process has ended, its route is about to go; or it is another instance's that nothing carries commands to. */
+/* False: the subscriber of this process has ended, its route is about to go, or has to wait for what is under way by another; or it is another instance's that nothing carries commands to. */
 static bool send(struct command *c, const struct command_choice *choice)
 {
     struct command_lane *lane = c->lane;
@@ -281,6 +281,8 @@ static bool send(struct command *c, const struct command_choice *choice)
     struct command_entry *entry = is_self ? command_entry_find(r, c->tenant, choice->owner, choice->route.epoch) : NULL;
 
     if (is_self ? !entry : !r->plane->transport)
+        return false;
+    if (is_self && r->plane->transport && !c->number && command_serve_is_busy(c, entry->epoch))
         return false;
     set_way(lane, choice);
     c->is_sent = true;

@@ -145,6 +145,7 @@ struct command_router {
     struct list replies;     /* results that could not be sent */
     struct list unforgotten; /* commands that could not be taken out of the table */
     bool has_no_room;        /* of the transport, until on_room() */
+    struct map serving;      /* what is under way for devices of this process, with several instances that share commands */
     struct command_memory memory;
     uint64_t n_forgotten; /* of it, that were counted */
 };
@@ -355,6 +356,9 @@ void command_serve_on_request(struct command_plane *plane, const struct command_
 
 /* Hands a command of the lane to a subscriber of this process, unless that was done before on behalf of another instance. */
 void command_serve_own(struct command *c, struct command_entry *entry, bool is_through_gateway);
+
+/* Something of the device is under way by another subscription than this one, on whoever's behalf. */
+bool command_serve_is_busy(const struct command *c, uint64_t epoch);
 
 /* The replica has applied more. */
 void command_serve_on_applied(struct command_router *r);

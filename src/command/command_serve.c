@@ -2,21 +2,105 @@
  * once however often it is asked for: by its place in the memory. */
 #include "base/check.h"
 #include "base/log.h"
+#include "base/siphash.h"
 #include "command/command_router.h"
 #include "loop/loop.h"
 
 /* What another instance has passed on. In one piece of memory with everything it points to. */
 struct errand {
     struct command command;
-    struct list link; /* while the replica is behind */
+    struct list link; /* while the replica is behind, or another subscription is served */
+    struct command_ticket ticket;
+    struct command_peer from; /* empty: nobody waits */
+    int64_t timestamp_ms;
     uint64_t after, epoch;
     struct str gateway;
     char data[];
 };
 
+/* What is under way for one device, all by one subscription. What is asked of another one waits until that is back: nothing overtakes what may have
+ * to go again. */
+struct serving {
+    struct list held; /* errands, in order */
+    uint64_t epoch;
+    unsigned n; /* under way */
+    uint64_t hash;
+    struct str tenant, device;
+    char text[];
+};
+
 static struct errand *errand_of(struct command *c)
 {
     return CONTAINER_OF(c, struct errand, command);
+}
+
+/* --- one subscription at a time --- */
+
+struct pair {
+    struct str tenant, device;
+};
+
+static bool is_serving_of(const void *entry, const void *key)
+{
+    const struct serving *s = entry;
+    const struct pair *pair = key;
+
+    return str_equal(s->device, pair->device) && str_equal(s->tenant, pair->tenant);
+}
+
+static struct serving *find_serving(const struct command *c)
+{
+    struct pair pair = {c->tenant, c->record.device_id};
+
+    return map_find(&c->router->serving, siphash_pair(pair.tenant, pair.device), &pair, is_serving_of);
+}
+
+bool command_serve_is_busy(const struct command *c, uint64_t epoch)
+{
+    const struct serving *s = find_serving(c);
+
+    return s && (s->epoch != epoch || !list_is_empty(&s->held));
+}
+
+static void begin_serving(struct command *c, uint64_t epoch)
+{
+    struct serving *s = find_serving(c);
+    struct str tenant = c->tenant, device = c->record.device_id;
+
+    if (!s) {
+        s = mem_alloc(MEM_COMMAND, sizeof *s + tenant.n + device.n);
+        *s = (struct serving){.hash = siphash_pair(tenant, device)};
+        list_init(&s->held);
+        memcpy(s->text, tenant.p, tenant.n);
+        memcpy(s->text + tenant.n, device.n ? device.p : "", device.n);
+        s->tenant = (struct str){s->text, tenant.n};
+        s->device = (struct str){s->text + tenant.n, device.n};
+        map_add(&c->router->serving, MEM_COMMAND, s->hash, s);
+    }
+    s->epoch = epoch;
+    s->n++;
+}
+
+static void take(struct command_router *r, struct errand *errand);
+
+/* What has waited for it goes on, in its order; so does the lane. */
+static void end_serving(struct command *c)
+{
+    struct command_router *r = c->router;
+    struct serving *s = find_serving(c);
+    struct command_lane *lane = command_lane_find(r, c->tenant, c->record.device_id);
+    struct list held, *link;
+
+    if (--s->n)
+        return;
+    list_init(&held);
+    list_move(&held, &s->held);
+    ASSERT(map_remove(&r->serving, s->hash, s));
+    mem_free(MEM_COMMAND, s);
+    while ((link = list_pop(&held)))
+        take(r, CONTAINER_OF(link, struct errand, link));
+    if (lane)
+        command_watch_lane(lane);
 }
 
 /* --- results --- */
@@ -132,6 +216,7 @@ static void on_own_back(struct command *c)
     bool is_replaced = item->waiting != c; /* its partition was lost, and has come back */
 
     conclude(c->router, item, c->result, c->status, c->text);
+    end_serving(c);
     if (is_replaced)
         hand_over(c, c->result, c->status, c->text);
 }
@@ -148,6 +233,7 @@ void command_serve_own(struct command *c, struct command_entry *entry, bool is_t
         list_remove(&item->reply); /* whoever asked in vain gets the result of this */
         c->item = item;
         item->served = item->waiting = c;
+        begin_serving(c, entry->epoch);
         command_lane_deliver(c, entry, is_through_gateway, on_own_back);
         return;
     }
@@ -177,7 +263,7 @@ static struct str put(char **at, struct str text)
 static struct errand *copy_request(struct command_router *r, const struct command_request *q)
 {
     static const struct str topic_prefix = STR_INIT("hono.command.");
-    size_t n = q->ticket.tenant.n * 2 + topic_prefix.n + q->gateway.n + q->key.n + q->value.n, table;
+    size_t n = q->ticket.tenant.n * 2 + topic_prefix.n + q->from.instance.n + q->gateway.n + q->key.n + q->value.n, table;
     struct command_place place = {
         .partition = q->ticket.partition, .offset = q->ticket.offset, .timestamp_ms = q->timestamp_ms};
     struct record_header *headers;
@@ -201,6 +287,9 @@ static struct errand *copy_request(struct command_router *r, const struct comman
     place.topic = (struct str){at, topic_prefix.n + q->ticket.tenant.n};
     (void)put(&at, topic_prefix);
     errand->command.tenant = put(&at, q->ticket.tenant);
+    errand->ticket = (struct command_ticket){errand->command.tenant, q->ticket.partition, q->ticket.offset};
+    errand->from = (struct command_peer){put(&at, q->from.instance), q->from.incarnation};
+    errand->timestamp_ms = q->timestamp_ms;
     errand->gateway = put(&at, q->gateway);
     key = put(&at, q->key);
     value = put(&at, q->value);
@@ -229,6 +318,7 @@ void command_serve_free(struct command *c)
 static void on_errand_back(struct command *c)
 {
     conclude(c->router, c->item, c->result, c->status, c->text);
+    end_serving(c);
     command_serve_free(c);
 }
 
@@ -255,23 +345,72 @@ static struct command_entry *find_entry(struct command_router *r, const struct e
 
     if (!routes_find(r->replica, tenant, owner, &route) || !route.instance->is_self)
         return NULL;
-    if (errand->command.item && route.epoch != errand->epoch)
+    if (errand->from.instance.n && route.epoch != errand->epoch)
         return NULL;
     return command_entry_find(r, tenant, owner, route.epoch);
 }
 
-static void start(struct command_router *r, struct errand *errand)
+/* One that nobody waits for, and that has no place in the memory. */
+static void take_stray(struct command_router *r, struct errand *errand)
 {
     struct command *c = &errand->command;
     struct command_entry *entry = c->fault == COMMAND_FAULT_NONE ? find_entry(r, errand) : NULL;
-    void (*on_back)(struct command *) = c->item ? on_errand_back : on_stray_back;
 
     if (entry && routes_is_leased(r->replica)) {
-        command_lane_deliver(c, entry, errand->gateway.n || entry->gateway.n, on_back);
+        command_lane_deliver(c, entry, errand->gateway.n || entry->gateway.n, on_stray_back);
         return;
     }
     c->result = COMMAND_RETURNED;
-    on_back(c);
+    on_stray_back(c);
+}
+
+static void set_asker(struct command_item *item, const struct errand *errand)
+{
+    command_memory_set_asker(item, &errand->from);
+    item->after = errand->after;
+}
+
+static void start(struct command_router *r, struct errand *errand, struct command_item *item)
+{
+    struct command *c = &errand->command;
+    struct command_entry *entry = c->fault == COMMAND_FAULT_NONE ? find_entry(r, errand) : NULL;
+
+    if (!item)
+        item = command_memory_add(&r->memory, &errand->ticket, errand->timestamp_ms);
+    list_remove(&item->reply); /* of an answer that came to nothing */
+    set_asker(item, errand);
+    c->item = item;
+    item->served = c;
+    if (entry && routes_is_leased(r->replica)) {
+        begin_serving(c, errand->epoch);
+        command_lane_deliver(c, entry, errand->gateway.n || entry->gateway.n, on_errand_back);
+        return;
+    }
+    conclude(r, item, COMMAND_RETURNED, 0, NULL);
+    command_serve_free(c);
+}
+
+/* The replica knows enough. It is under way or over, and the asker gets the result; or it has to wait; or it is delivered. */
+static void take(struct command_router *r, struct errand *errand)
+{
+    struct command_item *item = command_memory_find(&r->memory, &errand->ticket, errand->timestamp_ms);
+    struct serving *s = find_serving(&errand->command);
+    bool is_known = item && (item->served || item->result != COMMAND_RETURNED);
+    bool is_other = s && s->epoch != errand->epoch;
+
+    if (!errand->from.instance.n) {
+        take_stray(r, errand);
+    } else if (is_known && !(item->served && is_other)) {
+        command_count(COMMAND_COUNT_DUPLICATES, 1);
+        set_asker(item, errand);
+        if (!item->served)
+            reply(r, item);
+        command_serve_free(&errand->command);
+    } else if (s && (is_other || !list_is_empty(&s->held))) {
+        list_push(&s->held, &errand->link);
+    } else {
+        start(r, errand, item);
+    }
 }
 
 void command_serve_on_applied(struct command_router *r)
@@ -282,23 +421,8 @@ void command_serve_on_applied(struct command_router *r)
         if (errand->after > routes_applied(r->replica))
             return;
         list_remove(&errand->link);
-        start(r, errand);
+        take(r, errand);
     }
-}
-
-/* True: it is under way or over, the asker gets or has got the result. */
-static bool answer_again(struct command_router *r, const struct command_request *q)
-{
-    struct command_item *item = command_memory_find(&r->memory, &q->ticket, q->timestamp_ms);
-
-    if (!item)
-        return false;
-    command_count(COMMAND_COUNT_DUPLICATES, 1);
-    command_memory_set_asker(item, &q->from);
-    item->after = q->after;
-    if (!item->served)
-        reply(r, item);
-    return true;
 }
 
 void command_serve_on_request(struct command_plane *plane, const struct command_request *request)
@@ -315,28 +439,27 @@ void command_serve_on_request(struct command_plane *plane, const struct command_
         command_count(COMMAND_COUNT_REQUESTS_FOREIGN, 1);
         return;
     }
-    if (has_asker && answer_again(r, q))
-        return;
     errand = copy_request(r, q);
     if (!errand)
         return; /* it is asked for again */
-    if (has_asker) {
-        errand->command.item = command_memory_add(&r->memory, &q->ticket, q->timestamp_ms);
-        errand->command.item->served = &errand->command;
-        command_memory_set_asker(errand->command.item, &q->from);
-        errand->command.item->after = q->after;
-    } else {
+    if (!has_asker) {
         command_count(COMMAND_COUNT_RECEIVED, 1);
         command_count(COMMAND_COUNT_WAITING, 1);
     }
     if (list_is_empty(&r->pending) && errand->after <= routes_applied(r->replica))
-        start(r, errand);
+        take(r, errand);
     else
         list_push(&r->pending, &errand->link);
 }
 
 void command_serve_fini(struct command_router *r)
 {
+    uint32_t cursor = 0;
+    void *s;
+
+    while ((s = map_next(&r->serving, &cursor)))
+        mem_free(MEM_COMMAND, s);
+    map_free(&r->serving, MEM_COMMAND);
     while (!list_is_empty(&r->errands)) {
         struct command *c = CONTAINER_OF(r->errands.next, struct command, of_partition);
 
