@@ -47,6 +47,7 @@ class Link:
         self.acknowledges = True
         self.is_over = False
         self.is_unsubscribed = threading.Event()
+        self.responses = {}  # by packet identifier: what was not acknowledged
         self.ids = itertools.count(10)
 
     def next_id(self):
@@ -55,6 +56,8 @@ class Link:
     def handle(self, found):
         if found.type == PUBLISH:
             self.take(found)
+        elif found.type == PUBACK:
+            self.responses.pop(found.body[:2], None)
         elif found.type == UNSUBACK:
             self.is_unsubscribed.set()
         elif found.type == DISCONNECT:
@@ -75,7 +78,12 @@ class Link:
             self.client.send(packet(PUBACK, 0, identifier))
         if request and self.answer:
             to = f"c//{device}/s/{request}/{self.answer}"
-            self.client.send(publish_packet(V5, to, body[at + n:], 1, self.next_id()))
+            self.respond(to, body[at + n:])
+
+    def respond(self, to, payload):
+        identifier = self.next_id()
+        self.responses[identifier.to_bytes(2, "big")] = to, payload
+        self.client.send(publish_packet(V5, to, payload, 1, identifier))
 
     def leave(self):
         """As a device that goes in good order: it has taken everything that was sent to it before."""
@@ -101,6 +109,7 @@ class Fleet:
         self.tenant, self.password = tenant, password
         self.received = []
         self.links = {}
+        self.unheard = {}  # of each device, the responses that its last connection ended with: it sends them again, as QoS 1 demands
         self.numbers = itertools.count(1)
         self.lock = threading.Lock()
         self.selector = selectors.DefaultSelector()
@@ -126,6 +135,8 @@ class Fleet:
         codes = list(found.body[3:])
         assert codes == (expect or [qos] * len(filters)), codes
         with self.lock:
+            for to, payload in self.unheard.pop(name, []):
+                link.respond(to, payload)
             self.links[client.socket] = link
             self.serve(link)
             self.selector.register(client.socket, selectors.EVENT_READ, link)
@@ -135,7 +146,12 @@ class Fleet:
         with self.lock:
             if self.links.pop(link.client.socket, None):
                 self.selector.unregister(link.client.socket)
-            link.is_over = True
+            self.end(link)
+
+    def end(self, link):
+        link.is_over = True
+        self.unheard.setdefault(link.name, []).extend(link.responses.values())
+        link.responses = {}
 
     def serve(self, link):
         while found := link.client.take():
@@ -156,7 +172,7 @@ class Fleet:
                     if not is_open:
                         del self.links[key.fileobj]
                         self.selector.unregister(key.fileobj)
-                        link.is_over = True
+                        self.end(link)
 
     def of(self, device):
         return [r for r in list(self.received) if r.device == device]
