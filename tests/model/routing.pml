@@ -11,7 +11,7 @@
  * come; nothing comes twice in a run without kills, stalls and handovers. Checked where nothing can happen any more: each command was got, or
  * its application told.
  *
- * WITHOUT_LANES, WITHOUT_TAKING_BACK, WITHOUT_WAITING each leave out something that this depends on: then the check must fail. */
+ * WITHOUT_LANES, WITHOUT_TAKING_BACK, WITHOUT_WAITING, WITHOUT_OLDER_FIRST each leave out something that this depends on: then the check must fail. */
 #ifndef K
 #define K 2
 #endif
@@ -31,7 +31,6 @@
 #define N 2
 #define WINDOW 2
 #define NOBODY N
-#define NONE 2
 #define LOG 12
 
 #ifdef SHARED
@@ -139,11 +138,23 @@ chan results[2 * N] = [WINDOW + 1] of { byte, byte, mtype };
 
 #define IS_LIVE(i) (device_at == i && device_epoch == entry[i])
 
-inline answer(m, result)
+chan way[N] = [2 * WINDOW] of { byte, byte }; /* to the device: command, epoch */
+byte under_way[N * K];                        /* by which epoch; 0: not */
+byte asker[N * K], asker_epoch[N * K];        /* who wants the result, the newest */
+
+/* What is on its way by an older connection comes back first: nothing overtakes it, and nothing takes its result for its own. */
+#ifdef WITHOUT_OLDER_FIRST
+#define HAS_OLDER(i, e) false
+#else
+#define IS_OLDER(i, e, c) ((c) < K && under_way[(i) * K + (c) * ((c) < K)] != 0 && under_way[(i) * K + (c) * ((c) < K)] != e)
+#define HAS_OLDER(i, e) (IS_OLDER(i, e, 0) || IS_OLDER(i, e, 1) || IS_OLDER(i, e, 2))
+#endif
+
+inline answer(m, e, result)
 {
     if
     :: IS_DEAD(m) /* it vanishes */
-    :: else -> results[i * 2 + m]!command, epoch, result
+    :: else -> results[i * 2 + m]!command, e, result
     fi
 }
 
@@ -153,20 +164,30 @@ inline handle(m)
     requests[m * N + i]?<command, epoch, after>;
     if
     :: applied[i] < after -> apply_next(i)
+    :: applied[i] >= after && HAS_OLDER(i, epoch) /* it waits */
     :: else ->
         requests[m * N + i]?command, epoch, after;
         if
-        :: knows[i * K + command] -> answer(m, RECEIVED)
-        :: !knows[i * K + command] && entry[i] == epoch && has_lease[i] -> delivers_for = m
-        :: else -> answer(m, RETURNED)
+        :: knows[i * K + command] -> answer(m, epoch, RECEIVED)
+        :: !knows[i * K + command] && under_way[i * K + command] != 0 ->
+            asker[i * K + command] = m;
+            asker_epoch[i * K + command] = epoch
+        :: !knows[i * K + command] && under_way[i * K + command] == 0 && entry[i] == epoch && has_lease[i] ->
+            under_way[i * K + command] = epoch;
+            asker[i * K + command] = m;
+            asker_epoch[i * K + command] = epoch;
+            way[i]!command, epoch
+        :: else -> answer(m, epoch, RETURNED)
         fi
     fi;
+    command = 0;
+    epoch = 0;
     after = 0
 }
 
 proctype instance(byte i)
 {
-    byte command, epoch, after, delivers_for = NONE;
+    byte command, epoch, after, m;
 
     do
     :: is_dead[i] -> break
@@ -193,19 +214,26 @@ proctype instance(byte i)
         device_epoch = n_epochs;
         is_asking[i] = true
     }
-    :: atomic { !is_dead[i] && delivers_for == NONE && nempty(requests[i]) -> handle(0) }
-    :: atomic { !is_dead[i] && delivers_for == NONE && nempty(requests[N + i]) -> handle(1) }
+    :: atomic { !is_dead[i] && nempty(requests[i]) && nfull(way[i]) -> handle(0) }
+    :: atomic { !is_dead[i] && nempty(requests[N + i]) && nfull(way[i]) -> handle(1) }
     /* A lease may be lost, an instance die, a device go, between the look at all that and the delivery. */
     :: atomic {
-        !is_dead[i] && delivers_for != NONE ->
+        !is_dead[i] && nempty(way[i]) ->
+        way[i]?command, epoch;
+        under_way[i * K + command] = 0;
+        m = asker[i * K + command];
         if
         :: IS_LIVE(i) && entry[i] == epoch ->
             get(command);
             knows[i * K + command] = true;
-            answer(delivers_for, RECEIVED)
-        :: else -> answer(delivers_for, RETURNED)
+            answer(m, asker_epoch[i * K + command], RECEIVED)
+        :: else -> answer(m, asker_epoch[i * K + command], RETURNED)
         fi;
-        delivers_for = NONE
+        asker[i * K + command] = 0;
+        asker_epoch[i * K + command] = 0;
+        command = 0;
+        epoch = 0;
+        m = 0
     }
     od
 }
@@ -244,6 +272,10 @@ byte out_to[2], out_epoch[2], n_out[2];
 #else
 #define IS_PASSED(s) (s == DONE)
 #endif
+
+/* Where nothing else happens; not for ever. */
+byte n_asked[2];
+#define CAN_ASK_AGAIN(m) (n_out[m] > 0 && n_asked[m] < K + 1 && len(requests[(m) * N + out_to[m]]) < WINDOW)
 
 inline take_back(m)
 {
@@ -303,6 +335,14 @@ proctype member(byte m)
         found = FIRST_NEW(m);
         was_told[found] = true;
         state[m * K + found] = DONE;
+        found = 0
+    }
+    /* A member that has lost the partition may have been the last that asked; then nobody else is told. */
+    :: atomic {
+        timeout && !IS_DEAD(m) && CAN_ASK_AGAIN(m) ->
+        n_asked[m]++;
+        found = (state[m * K] == OUT -> 0 : (state[m * K + 1] == OUT -> 1 : K - 1));
+        requests[m * N + out_to[m]]!found, out_epoch[m], applied[VIEW(m)];
         found = 0
     }
     :: d_step { !IS_DEAD(m) && nempty(results[m]) -> take_result(m, 0) }
@@ -386,7 +426,7 @@ proctype world()
     do
     :: d_step { CAN_FENCE -> fence() }
     :: d_step { MUST_HAND_OVER -> hand_over() }
-    :: timeout -> break
+    :: timeout && !(CAN_ASK_AGAIN(0) && !IS_DEAD(0)) && !(CAN_ASK_AGAIN(1) && !IS_DEAD(1)) -> break
     od;
     do
     :: i < K -> assert(has_got[i] || was_told[i]); i++
