@@ -259,6 +259,8 @@ static void what_is_wrong_is_told_with_its_line(void **state)
         {BASE "admin: {users: {ops: {password: \"\"}}}\n", 3, "admin.users.ops.password: must not be empty"},
         {BASE "https_client: {cert: a, key: [a, b]}\n", 3, "https_client.key: must have as many files"},
         {BASE "admin: {tls: {cert: a, psk: true}}\n", 3, "nobody logs in there by a key"},
+        {BASE "command: {role: adapter}\n", 3, "command.role: only with command.routing: router or link"},
+        {BASE "command: {role: router, routing: router, shared: false}\n", 3, "an instance that is alone has all roles"},
         {BASE "command: {routing: link}\n", 3, "command.link.listen is missing"},
         {BASE "command: {routing: link, link: {listen: a:1, tls: {client_ca: b}}}\n", 3, "command.link.tls.cert is missing"},
         {BASE "command: {routing: link, link: {listen: a:1, tls: {cert: b}}}\n", 3, "command.link.tls.client_ca is missing"},

@@ -387,6 +387,21 @@ static void verify_commands(struct verifier *v)
                     STR_ARG(others[i]));
 }
 
+/* One role is of use only where commands are passed on, and there others must be able to have the other one. */
+static void verify_role(struct verifier *v)
+{
+    const struct config_command *c = &v->config->command;
+    const struct tree_node *at = node_of(v, "command", "role");
+    bool is_passed_on = c->routing == CONFIG_ROUTING_ROUTER || c->routing == CONFIG_ROUTING_LINK;
+
+    if (c->role == CONFIG_COMMAND_ROLE_ALL)
+        return;
+    if (!is_passed_on)
+        FAIL_AT(v, at, "command.role: only with command.routing: router or link");
+    else if (!c->is_shared || v->config->kafka.is_embedded)
+        FAIL_AT(v, at, "command.role: an instance that is alone has all roles");
+}
+
 static void verify_link(struct verifier *v)
 {
     const struct config_command *c = &v->config->command;
@@ -498,6 +513,7 @@ void verify_config(struct config *config, const struct tree_node *root, const ch
     verify_fanout(&v);
     verify_commands(&v);
     verify_link(&v);
+    verify_role(&v);
     for (size_t i = 0; i < config->tenant_count; i++) {
         verify_adapters(&v, &config->tenants[i]);
         verify_allowance(&v, &config->tenants[i], "data-volume", &config->tenants[i].limits.data_volume);
