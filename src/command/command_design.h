@@ -34,7 +34,8 @@ struct command_design {
     enum command_turn (*turn)(struct command_router *r, const struct command *c, const struct command_choice *choice);
     /* A record is over: before it is settled. NULL: that is all. */
     void (*note_settled)(struct command_router *r, struct command *c);
-    /* The first record of a partition has come. NULL: the design does not care. */
+    /* The first record of a partition has come, or one from before the last: the topic was made anew. Sets from where on there is nothing
+     * to be done before it, or 0. NULL: the design does not care. */
     void (*begin)(struct command_router *r, struct command_partition *p, int64_t offset);
     /* Whoever is responsible for the lane's device may have changed; within the event of the routes. NULL: the design does not care. */
     void (*note_moved)(struct command_router *r, struct command_lane *lane);

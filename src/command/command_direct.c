@@ -2,13 +2,21 @@
  * another's is kept until that one tells that it is done; so whoever has the device next still has it. docs/adr/0021. */
 #include "base/check.h"
 #include "base/log.h"
+#include "command/command_making.h"
 #include "command/command_router.h"
+
+/* The set of what is done of the topic that a command came from. */
+static void find_set(const struct command *c, struct command_making *out)
+{
+    command_making_name(out, c->partition->source->topic, c->making);
+}
 
 static bool is_done(struct command_router *r, const struct command *c)
 {
-    const struct source_partition *source = c->partition->source;
+    struct command_making set;
 
-    return routes_is_done(r->replica, source->topic, source->number, c->source->offset);
+    find_set(c, &set);
+    return routes_is_done(r->replica, set.name, c->partition->source->number, c->source->offset);
 }
 
 static void ask_to_begin(struct command_partition *p);
@@ -30,10 +38,12 @@ static enum command_turn turn(struct command_router *r, const struct command *c,
 
 static void note_settled(struct command_router *r, struct command *c)
 {
-    const struct source_partition *source = c->partition->source;
+    struct command_making set;
 
-    if (!r->plane->settings.is_alone && c->partition->is_begun)
-        routes_mark_done(r->replica, source->topic, source->number, c->done_from, c->source->offset + 1);
+    if (r->plane->settings.is_alone || !c->partition->is_begun)
+        return;
+    find_set(c, &set);
+    routes_mark_done(r->replica, set.name, c->partition->source->number, c->done_from, c->source->offset + 1);
 }
 
 /* --- the first record of a partition --- */
@@ -44,13 +54,20 @@ static void look_again(struct command_router *r)
     command_watch_soon(r);
 }
 
+static int64_t first_undone(const struct command_partition *p)
+{
+    struct command_making set;
+
+    command_making_name(&set, p->source->topic, p->making);
+    return routes_first_undone(p->router->plane->settings.routes, set.name, p->source->number);
+}
+
 static void on_begun(struct mail *m)
 {
     struct command_partition *p = CONTAINER_OF(CONTAINER_OF(m, struct routes_write, mail), struct command_partition, write);
-    const struct source_partition *source = p->source;
 
     p->is_beginning = false;
-    p->is_begun = routes_first_undone(p->router->plane->settings.routes, source->topic, source->number) >= 0;
+    p->is_begun = first_undone(p) >= 0;
     if (p->is_begun)
         look_again(p->router);
     else
@@ -59,11 +76,25 @@ static void on_begun(struct mail *m)
 
 static void ask_to_begin(struct command_partition *p)
 {
-    const struct source_partition *source = p->source;
+    struct command_making set;
 
+    command_making_name(&set, p->source->topic, p->making);
     p->is_beginning = true;
     p->write = (struct routes_write){.mail = {.on_mail = on_begun}};
-    routes_begin_done(p->router->replica, &p->write, source->topic, source->number, p->first);
+    routes_begin_done(p->router->replica, &p->write, set.name, p->source->number, p->first);
+}
+
+/* Which topic of the name the records are of that come from `offset` on. Others may have seen before us that it was made anew. */
+static unsigned find_making(struct command_router *r, const struct command_partition *p, int64_t offset)
+{
+    struct routes *routes = r->plane->settings.routes;
+    unsigned last = command_making_last(routes, p->source->topic, p->source->number);
+    int64_t lost_at = atomic_load(&p->source->lost_at);
+    bool is_anew = offset < lost_at && command_making_first_undone(routes, p->source->topic, p->source->number) >= lost_at;
+
+    if (p->next > 0) /* it was made anew while we read it */
+        is_anew = last == p->making;
+    return is_anew ? last + 1 : last;
 }
 
 static void begin(struct command_router *r, struct command_partition *p, int64_t offset)
@@ -72,7 +103,9 @@ static void begin(struct command_router *r, struct command_partition *p, int64_t
 
     if (r->plane->settings.is_alone)
         return;
-    undone = routes_first_undone(r->plane->settings.routes, p->source->topic, p->source->number);
+    p->making = find_making(r, p, offset);
+    p->next = 0;
+    undone = first_undone(p);
     p->first = offset;
     p->is_begun = undone >= 0;
     if (p->is_begun && undone < offset)
@@ -104,5 +137,5 @@ const struct command_design command_direct = {
     .begin = begin,
     .note_moved = command_lane_note_moved,
     .note_done = note_done,
-    .begins_at = routes_first_undone,
+    .begins_at = command_making_first_undone,
 };

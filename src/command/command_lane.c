@@ -425,6 +425,15 @@ void command_lane_take_back(struct command *c)
 
 /* --- from Kafka --- */
 
+/* The first record of a partition, or of a topic made anew under its name. */
+static void begin(struct command_router *r, struct command_partition *p, int64_t offset)
+{
+    if (r->plane->design->begin)
+        r->plane->design->begin(r, p, offset);
+    else
+        p->next = 0;
+}
+
 void command_lane_on_record(struct mail *m)
 {
     struct source_record *record = CONTAINER_OF(m, struct source_record, mail);
@@ -448,8 +457,9 @@ void command_lane_on_record(struct mail *m)
     c->partition = p;
     command_count(COMMAND_COUNT_RECEIVED, 1);
     command_count(COMMAND_COUNT_WAITING, 1);
-    if (p->next == 0 && plane->design->begin)
-        plane->design->begin(r, p, record->offset);
+    if (record->offset < p->next || p->next == 0)
+        begin(r, p, record->offset);
+    c->making = p->making;
     c->done_from = p->next && p->next < record->offset ? p->next : record->offset;
     p->next = record->offset + 1;
     list_push(&p->commands, &c->of_partition);

@@ -53,6 +53,7 @@ struct command {
     void (*on_back)(struct command *command); /* the subscriber has given it back */
     struct delivery delivery;                 /* of its notice */
     int64_t done_from;                        /* what is done with it: the offsets from here on */
+    unsigned making;                          /* of its partition, when it came */
     enum command_fault fault;
     enum command_result result;
     int status;

@@ -109,7 +109,8 @@ struct command_partition {
     struct list due;      /* offsets of it have become done */
     int64_t next;         /* everything below is done, or a command */
     struct routes_write write;
-    int64_t first; /* offset that came */
+    int64_t first;   /* offset that came */
+    unsigned making; /* how many topics of its name there have been before this one, as far as the design cares */
     bool is_begun,
         is_beginning; /* of a design that wants to know of all offsets what is done: that can be said, or has been asked */
     uint64_t hash;

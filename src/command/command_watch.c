@@ -1,6 +1,7 @@
 /* What the routes tell, and what a router does about it: at the end of the turn, once for everything that was told in it. */
 #include "base/check.h"
 #include "base/log.h"
+#include "command/command_making.h"
 #include "command/command_router.h"
 #include "loop/loop.h"
 
@@ -86,10 +87,10 @@ static void on_seen(void *context)
     command_watch_soon(r);
 }
 
-static void on_done(void *context, struct str topic, int32_t partition)
+static void on_done(void *context, struct str name, int32_t partition)
 {
     struct command_router *r = context;
-    struct command_partition *p = command_partition_find(r, topic, partition);
+    struct command_partition *p = command_partition_find(r, command_making_topic(name), partition);
 
     if (!p)
         return;

@@ -13,6 +13,7 @@
  * So many records, and so many bytes, of a partition may be unsettled at a time; then it pauses, and the reader is told. */
 #pragma once
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -33,7 +34,10 @@ struct source_partition {
     int32_t number;
     const struct source_reader *reader;
     struct mailbox *home; /* where its records go */
-    void *reader_data;    /* the reader's own; only the thread of `home` may touch it while the source runs */
+    /* Where it was read from when the cluster did not have that any more: records that come from before were written since, to a topic
+     * made anew under the name. 0: that has not happened. */
+    atomic_int_fast64_t lost_at;
+    void *reader_data; /* the reader's own; only the thread of `home` may touch it while the source runs */
 };
 
 /* A record in the reader's hands. Everything in it is the source's and lives until source_settle(), but key, value and headers

@@ -86,8 +86,10 @@ static rd_kafka_resp_err_t choose_beginning(struct kafka_finder *f, struct kafka
     if (code)
         return code;
     known = reader->begins_at ? reader->begins_at(reader->context, topic, found->number) : -1;
-    if (known > high)
-        known = low; /* the topic was made anew */
+    if (known > high) { /* the topic was made anew */
+        found->lost_at = known;
+        known = low;
+    }
     if (known >= 0)
         found->offset = known < low ? low : known;
     else

@@ -36,6 +36,7 @@ struct kafka_found {
     int64_t offset;     /* negative: it has no position yet */
     bool begins_at_end; /* if it has none */
     bool is_new;        /* it had none */
+    int64_t lost_at;    /* as in struct source_partition */
 };
 
 struct kafka_found *kafka_found_new(const char *full_topic, int32_t number);

@@ -242,6 +242,8 @@ void kafka_partition_place(struct kafka_consumer *c, struct kafka_partition *p, 
     p->committed = p->sent = kafka_place_of(found->offset, metadata);
     p->is_kept = p->is_ours = p->is_placed = true;
     p->has_position = !found->is_new;
+    if (found->lost_at > 0)
+        atomic_store(&p->port.lost_at, found->lost_at);
     p->awaits_commit = c->member && found->is_new;
     p->is_dirty = p->is_dirty || p->awaits_commit;
 }
@@ -330,6 +332,7 @@ void kafka_partition_begin_anew(struct kafka_consumer *c, struct kafka_partition
     LOG_WARN(LOG_KAFKA, "consumer.reset", F_STR("topic", p->full_topic), F_INT("partition", p->port.number),
              F_INT("offset", p->window.next_offset), F_TEXT("why", why));
     kafka_consumer_count(c, KAFKA_CONSUMER_RESETS, 1);
+    atomic_store(&p->port.lost_at, p->window.next_offset);
     if (error)
         rd_kafka_error_destroy(error);
     kafka_window_clear(&p->window, &p->stale);
