@@ -523,6 +523,7 @@ def test_a_command_that_was_there_before_any_instance_is_delivered_or_told_of(ma
     assert len(app.answers()) == 1
 
 
+@pytest.mark.parametrize("routing", ["router", "shared", "link"])  # not with direct: docs/COMMANDS.md
 def test_a_topic_that_is_made_anew_has_commands_like_any_other(make, crew, kafka):
     """Its offsets begin again; nothing that was remembered of the old ones counts."""
     cluster = make("a", "b")
@@ -540,6 +541,22 @@ def test_a_topic_that_is_made_anew_has_commands_like_any_other(make, crew, kafka
     cluster.wait_done()
     assert check_order(crew.received) == 0 and len(crew.received) == 15
     assert sorted(h["status"] for _, h in app.answers()) == ["200"] * 15
+
+
+def test_waiting_commands_outlive_instances_and_go_before_newer_ones(make, crew, kafka):
+    cluster = make("a", "b", policy="queue")
+    app = Application(kafka, "t", cluster.prefix)
+    for number in range(5):
+        app.ask(str(number), value=str(number), ttl="600000")
+    app.ask("no-ttl")
+    assert [h["correlation-id"] for _, h in app.next_answers(1)] == ["no-ttl"]
+    until(lambda: cluster.sum("millrace_commands_queued_total") == 5, "all to be kept")
+    cluster.kill("a")
+    crew.connect(cluster.servers["b"].mqtt, "d1")
+    app.ask("5", value="5", ttl="600000")
+    crew.wait(6)
+    app.next_answers(7)
+    assert [int(r.value) for r in crew.received] == list(range(6))
 
 
 def test_nothing_is_lost_or_doubled_over_an_orderly_restart_of_all(make, crew, kafka):
