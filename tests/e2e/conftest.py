@@ -63,6 +63,7 @@ def make_config(tmp_path, tenant):
             "listeners": [{"mqtt": "127.0.0.1:0", "tenant": tenant, "anonymous": True}],
             "admin": {"listen": "127.0.0.1:0"},
             "data_dir": str(tmp_path / f"data-{number}"),
+            "command": {"shared": False},  # several instances are the matter of tests of their own
             "tenants": {tenant: {"devices": devices or {
                 "d1": {"auth_id": "a1", "password": PASSWORD},
                 "g1": {"auth_id": "ga", "password": PASSWORD},
@@ -70,6 +71,7 @@ def make_config(tmp_path, tenant):
             }}},
         }
         config["kafka"] |= top.pop("kafka", {})
+        config["command"] |= top.pop("command", {})
         return config | top
     return make
 

@@ -523,7 +523,6 @@ def test_a_command_that_was_there_before_any_instance_is_delivered_or_told_of(ma
     assert len(app.answers()) == 1
 
 
-@pytest.mark.parametrize("routing", ["router", "shared", "link"])  # not with direct: docs/COMMANDS.md
 def test_a_topic_that_is_made_anew_has_commands_like_any_other(make, crew, kafka):
     """Its offsets begin again; nothing that was remembered of the old ones counts."""
     cluster = make("a", "b")

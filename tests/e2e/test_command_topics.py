@@ -13,7 +13,7 @@ PREFIX = "hono.command_internal."
 def instances(kafka, tenant, serve, make_config):
     """instances(name): one that passes commands on by topics; all of them in a corner of their own."""
     def start(name, wait=True):
-        config = make_config(kafka.bootstrap, instance=name, command={"routing": "router", "lease": "2s"},
+        config = make_config(kafka.bootstrap, instance=name, command={"routing": "router", "lease": "2s", "shared": True},
                              kafka={"topic_prefix": f"{tenant}.", "group": tenant})
         return serve(config, wait=wait)
     return start

@@ -378,7 +378,7 @@ def test_commands_that_are_done_are_committed(login, app, kafka, tenant):
 
 
 def test_what_was_not_done_when_the_server_ended_comes_again(serve, make_config, kafka, tenant, devices):
-    config = make_config(kafka.bootstrap, devices, instance=f"i-{tenant}")
+    config = make_config(kafka.bootstrap, devices, instance=f"i-{tenant}", command={"shared": True})
     first = serve(config)
     app = Application(kafka, tenant)
     with Client(first.mqtt, V311) as c:

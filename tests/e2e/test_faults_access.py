@@ -42,7 +42,7 @@ def server(serve, make_config, secure_kafka, tenant, fleet):
     properties = {"security.protocol": "SASL_SSL", "ssl.ca.location": str(secure_kafka.folder / "ca.pem"),
                   "sasl.mechanism": "PLAIN", "sasl.username": "millrace", "sasl.password": "millrace-secret"}
     server = serve(make_config(secure_kafka.secure_bootstrap, devices=devices, to_kafka=rules,
-                               kafka={"properties": properties}, command={"shared": False}))
+                               kafka={"properties": properties}))
     server.users = users
     return server
 

@@ -47,7 +47,7 @@ def grant(kafka, found, users):
 def config(make_config, secure_kafka, tenant):
     """Two tenants, rules both ways, a registry in Kafka and commands by topics of instances; topics begin with a prefix of this test, so that it meets nothing of others."""
     properties = {name: value for name, value in account(secure_kafka, "millrace").items() if name != "bootstrap.servers"}
-    config = make_config(secure_kafka.secure_bootstrap, instance=tenant, command={"ack_timeout": "1h", "ack_topic": "acks", "routing": "shared"},
+    config = make_config(secure_kafka.secure_bootstrap, instance=tenant, command={"ack_timeout": "1h", "ack_topic": "acks", "routing": "shared", "shared": True},
                          to_kafka=[{"mqtt": "plant/{site}", "topic": "plant.{site}", "create": True}, {"mqtt": "a", "topic": "a", "create": True}],
                          to_mqtt=[{"topic": "orders", "mqtt": "in", "tenant": tenant}, {"topic": "^ord.*", "mqtt": "in", "tenant": tenant}],
                          kafka={"properties": properties, "topic_prefix": f"{tenant}-", "group": f"{tenant}-millrace"})

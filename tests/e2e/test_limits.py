@@ -168,7 +168,7 @@ def two(serve, make_config, kafka, tenant):
         servers = []
         for name in "ab":
             config = make_config(kafka.bootstrap, {"d1": {"auth_id": "a1", "password": "pw"}, "d2": {"auth_id": "a2", "password": "pw"}},
-                                 instance=f"{tenant}-{name}", command={"lease": "1s"})
+                                 instance=f"{tenant}-{name}", command={"lease": "1s", "shared": True})
             config["listeners"] += [{"http": "127.0.0.1:0"}]
             config["tenants"][tenant]["resource-limits"] = limits
             servers.append(serve(config))

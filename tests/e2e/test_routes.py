@@ -14,7 +14,7 @@ def instance(serve, make_config, tmp_path, kafka, tenant):
     def start(name):
         config = make_config(kafka.bootstrap, kafka={"topic_prefix": f"{tenant}."})
         config |= {"instance": name, "data_dir": str(tmp_path / name)}
-        config.setdefault("command", {})["lease"] = f"{LEASE_S}s"
+        config["command"] = {"lease": f"{LEASE_S}s"}
         return serve(config)
     return start
 
