@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "command/command_metrics.h"
 #include "command/command_port.h"
+#include "fake/fake_routes.h"
 #include "fake/fake_sink.h"
 #include "registry/generation.h"
 
@@ -38,6 +39,7 @@ struct client {
 static struct {
     struct workers workers;
     struct fake_sink sink;
+    struct routes *routes;
     struct command_plane *plane;
     struct source source;
     struct source_partition partition;
@@ -82,13 +84,18 @@ static struct generation *make_generation(const char *text)
 static int set_up(void **state)
 {
     struct generation *generation = make_generation(config_text);
-    struct command_settings settings = {.workers = &rig.workers, .sink = &rig.sink.sink, .generation = generation};
+    struct command_settings settings = {.workers = &rig.workers,
+                                        .sink = &rig.sink.sink,
+                                        .generation = generation,
+                                        .is_alone = true,
+                                        .takes_subscriptions = true};
 
     (void)state;
     memset(&rig, 0, sizeof rig);
     rig.bytes = mem_used(MEM_COMMAND);
     assert_int_equal(workers_init(&rig.workers, WORKERS, MAILBOX_BYTES, NULL, NULL), E_OK);
     fake_sink_init(&rig.sink);
+    settings.routes = rig.routes = fake_routes_new(&rig.workers);
     rig.plane = command_new(&settings);
     generation_unref(generation);
     rig.source.ops = &source_ops;
@@ -99,16 +106,15 @@ static int set_up(void **state)
     return 0;
 }
 
-/* Every worker's mail until there is none. */
+/* Every worker's mail, and what it puts off, until there is none. */
 static void turn(void)
 {
-    size_t n;
-
-    do {
-        n = 0;
-        for (unsigned i = 0; i < WORKERS; i++)
-            n += mailbox_drain(&rig.workers.list[i].loop.mailbox);
-    } while (n);
+    for (unsigned n_quiet = 0; n_quiet < 3; n_quiet++)
+        for (unsigned i = 0; i < WORKERS; i++) {
+            if (mailbox_drain(&rig.workers.list[i].loop.mailbox))
+                n_quiet = 0;
+            loop_turn(&rig.workers.list[i].loop, 0);
+        }
 }
 
 static int64_t counted(enum command_metric which)
@@ -125,6 +131,7 @@ static int tear_down(void **state)
         ends += counted((enum command_metric)i);
     assert_int_equal(counted(COMMAND_COUNT_RECEIVED), ends);
     command_free(rig.plane);
+    fake_routes_free(rig.routes);
     workers_fini(&rig.workers);
     fake_sink_fini(&rig.sink);
     assert_int_equal(mem_used(MEM_COMMAND), rig.bytes);
