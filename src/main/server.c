@@ -437,6 +437,8 @@ void server_fini(struct server *s)
         kafka_stop(s->kafka); /* before the workers: its answers go to their mailboxes */
     if (s->workers_run)
         workers_stop(&s->workers);
+    for (int i = 0; i < 2 && s->loop.epoll_fd > 0; i++)
+        loop_turn(&s->loop, 0); /* what those have answered is for whom is freed next; and what comes of that */
     authority_plane_close(&s->authority);
     server_fanout_free(&s->fanout);
     http_adapter_free(s->http);

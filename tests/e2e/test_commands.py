@@ -373,7 +373,7 @@ def test_commands_that_are_done_are_committed(login, app, kafka, tenant):
     for _ in range(3):
         app.send()
         take(c)
-    group, = [g for g in groups(kafka, "millrace.command.")][:1]
+    group, = groups(kafka, f"millrace.command.{tenant}-")
     wait_position(kafka.bootstrap, group, f"hono.command.{tenant}", 3)
 
 
