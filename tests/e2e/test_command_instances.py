@@ -543,19 +543,18 @@ def test_a_topic_that_is_made_anew_has_commands_like_any_other(make, crew, kafka
 
 
 def test_waiting_commands_outlive_instances_and_go_before_newer_ones(make, crew, kafka):
+    """What the killed instance had kept and not committed is read again, and may come again, behind."""
     cluster = make("a", "b", policy="queue")
     app = Application(kafka, "t", cluster.prefix)
     for number in range(5):
         app.ask(str(number), value=str(number), ttl="600000")
-    app.ask("no-ttl")
-    assert [h["correlation-id"] for _, h in app.next_answers(1)] == ["no-ttl"]
     until(lambda: cluster.sum("millrace_commands_queued_total") == 5, "all to be kept")
     cluster.kill("a")
     crew.connect(cluster.servers["b"].mqtt, "d1")
     app.ask("5", value="5", ttl="600000")
-    crew.wait(6)
-    app.next_answers(7)
-    assert [int(r.value) for r in crew.received] == list(range(6))
+    until(lambda: "5" in [r.value for r in crew.received], "the newer one")
+    assert list(dict.fromkeys(r.value for r in crew.received)) == [str(number) for number in range(6)]
+    app.next_answers(6)
 
 
 def test_nothing_is_lost_or_doubled_over_an_orderly_restart_of_all(make, crew, kafka):
