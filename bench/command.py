@@ -96,6 +96,8 @@ def measure_case(bench, routing, n):
 
 def measure_command(bench):
     cases = [(routing, n) for routing in ROUTINGS for n in (1, 2)]
+    if bench.options.quick:
+        cases = [("direct", 1), ("router", 1)]  # one without and one with other processes in between
     bench.results["command"] = [measure_case(bench, *case) for case in cases]
 
 
