@@ -3,7 +3,17 @@
  * is late until the test says so. For tests only; include it in one file of a test. */
 #pragma once
 
+#include <stdlib.h>
+
 #include "command/command_routes_fixture_test.h"
+
+/* How many runs by chance; MILLRACE_SEEDS for more than fits into every run of all tests. */
+static inline unsigned cluster_seeds(void)
+{
+    const char *text = getenv("MILLRACE_SEEDS");
+
+    return text ? (unsigned)strtoul(text, NULL, 10) : 30;
+}
 
 /* --- sink.h: everything is stored when the test says so --- */
 

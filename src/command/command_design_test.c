@@ -1,18 +1,8 @@
-#include <stdlib.h>
-
 #include "command/command_cluster_fixture_test.h"
 
 static const char *const designs[] = {"direct", "router", "shared", "link"};
 
-enum { SEEDS = 30, STEPS = 600 };
-
-/* How many runs by chance; MILLRACE_SEEDS for more than fits into every run of all tests. */
-static unsigned n_seeds(void)
-{
-    const char *text = getenv("MILLRACE_SEEDS");
-
-    return text ? (unsigned)strtoul(text, NULL, 10) : SEEDS;
-}
+enum { STEPS = 600 };
 
 /* --- one thing after the other, for every design --- */
 
@@ -329,7 +319,7 @@ static void without_a_crash_each_command_has_one_outcome_and_its_place(void **st
 {
     (void)state;
     for (size_t k = 0; k < ARRAY_LEN(designs); k++)
-        for (unsigned seed = 1; seed <= n_seeds(); seed++) {
+        for (unsigned seed = 1; seed <= cluster_seeds(); seed++) {
             random_state = seed;
             open_cluster(designs[k], NODES);
             for (int i = 0; i < STEPS; i++)
@@ -354,7 +344,7 @@ static void whoever_dies_no_command_is_without_an_outcome(void **state)
 {
     (void)state;
     for (size_t k = 0; k < ARRAY_LEN(designs); k++)
-        for (unsigned seed = 1; seed <= n_seeds(); seed++) {
+        for (unsigned seed = 1; seed <= cluster_seeds(); seed++) {
             int victim, heir;
 
             random_state = seed * 77;
@@ -404,7 +394,7 @@ static void a_partition_that_changes_hands_loses_nothing(void **state)
 {
     (void)state;
     for (size_t k = 1; k < ARRAY_LEN(designs); k++)
-        for (unsigned seed = 1; seed <= n_seeds(); seed++) {
+        for (unsigned seed = 1; seed <= cluster_seeds(); seed++) {
             int owner = 0;
 
             random_state = seed * 131;

@@ -2,7 +2,7 @@
 
 static const char *const designs[] = {"direct", "router", "shared", "link"};
 
-enum { SEEDS = 300, STEPS = 500 };
+enum { STEPS = 500 };
 
 static int set_up(void **state)
 {
@@ -202,7 +202,7 @@ static void everything_that_waits_is_delivered_once_and_in_order(void **state)
 {
     (void)state;
     for (size_t k = 0; k < ARRAY_LEN(designs); k++)
-        for (unsigned seed = 1; seed <= SEEDS; seed++) {
+        for (unsigned seed = 1; seed <= cluster_seeds(); seed++) {
             random_state = seed * 977;
             open_cluster(designs[k], NODES);
             for (int i = 0; i < STEPS; i++)
