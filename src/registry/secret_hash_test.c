@@ -81,8 +81,8 @@ static void entries_of_mosquittos_password_files_are_checked(void **state)
     static const char *const rows[] = {
         "$6$JWw/rDbOeNNDKPTS$MF4SXPTu7OOOzsKdXCPWkvUfzFkOkYImLuOWqGhRPI9xUh6LP51GrVP5FWNCYrx/+7C9ROYaR+Ixfh1PcsRuwg==",
         "$7$101$nHVjZWwZFTVxC3oL$EKl5KNx5Ta+VpQL0oVdUinhwQJm62zwE9mXmc/h3mYY0mitE2xoKdiVMHc8FsC5co5bEcyvG8Q7xEJ6qTfod+g==",
-        "$7$1000$AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0+Pw=="
-        "$JMiws1q/Oa85vX4q+2J+98BuLpYDXuJYu+66Ti2naABVskdh7ZLwv4+7hmo17Fne8dsEoulCr5zPeNAe45PAJQ==",
+        ("$7$1000$AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0+Pw=="
+         "$JMiws1q/Oa85vX4q+2J+98BuLpYDXuJYu+66Ti2naABVskdh7ZLwv4+7hmo17Fne8dsEoulCr5zPeNAe45PAJQ=="),
     };
 
     (void)state;
