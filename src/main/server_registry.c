@@ -1,27 +1,17 @@
 #include "main/server_registry.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-
 #include "adapter/mqtt/mqtt_reload.h"
 #include "admin/manage.h"
-#include "base/arena.h"
 #include "base/check.h"
 #include "base/log.h"
-#include "main/kafka_options.h"
 #include "main/server.h"
 #include "main/server_kafka.h"
 #include "registry/hash_pool.h"
 #include "registry/registry_decide.h"
 #include "registry/registry_view.h"
-#include "store/store.h"
-#include "table/table_log_local.h"
+#include "table/table.h"
 
 enum {
-    PATH_BYTES = 4096,
-    PARTITIONS = 1,         /* aliases and CAs are unique over all tenants */
     HASH_THREADS = 1,       /* at idle priority */
     LOOK_INTERVAL_MS = 100, /* between two looks at all sessions: who was disabled leaves within a second */
 };
@@ -89,7 +79,7 @@ static void make_all_topics(struct server_registry *r)
     struct table_reader reader = {0};
     struct table_item item = {0};
 
-    if (table_reader_open(r->table, &reader) != E_OK)
+    if (table_reader_open(r->table.table, &reader) != E_OK)
         return;
     while (registry_view_next_tenant(&reader, item.key, &item))
         make_topics(r, str_from_offset(item.key, 2));
@@ -139,72 +129,6 @@ static void on_looked(struct mail *m)
 
 /* --- life --- */
 
-static err open_store(const struct config *config, const char *name, enum store_durability durability, struct store **out,
-                      struct errinfo *ei)
-{
-    char path[PATH_BYTES];
-    struct store_options options = {.path = path, .durability = durability};
-
-    if (mkdir(config->data_dir.p, 0700) != 0 && errno != EEXIST)
-        return errinfo_set(ei, E_IO, "cannot make the data directory %s: %s", config->data_dir.p, strerror(errno));
-    if (snprintf(path, sizeof path, "%s/%s", config->data_dir.p, name) >= (int)sizeof path)
-        return errinfo_set(ei, E_INVAL, "the path of data_dir is too long");
-    return store_open(&options, out, ei);
-}
-
-/* A table whose topics are wrong is worse than none. */
-static void on_table_topics(struct mail *m)
-{
-    struct kafka_table_topics *topics = CONTAINER_OF(m, struct kafka_table_topics, topics.mail);
-    struct server_registry *r = CONTAINER_OF(topics, struct server_registry, topics);
-
-    if (topics->topics.result.code == E_OK || topics->topics.result.code == E_CLOSED)
-        return;
-    LOG_ERROR(LOG_REGISTRY, "topics.failed", F_TEXT("why", topics->topics.result.text));
-    r->server->status = 1;
-    loop_stop(&r->server->loop);
-}
-
-/* The log waits for its topics, as for Kafka. */
-static err open_shared_log(struct server_registry *r, const struct config *config, const char *name, struct errinfo *ei)
-{
-    struct arena scratch = {0};
-    struct kafka_settings settings;
-    err e;
-
-    kafka_options_make(&scratch, config, &settings);
-    kafka_table_log_topics(r->server->kafka, name, PARTITIONS, 0, &r->topics);
-    r->topics.topics.mail.on_mail = on_table_topics;
-    r->topics.topics.home = &r->server->loop.mailbox;
-    e = kafka_table_log_open(r->server->kafka, &settings, name, PARTITIONS, &r->log, ei);
-    arena_free(&scratch, MEM_CONFIG);
-    if (e == E_OK)
-        kafka_ensure_topics(r->server->kafka, &r->topics.topics);
-    return e;
-}
-
-static err open_local_log(struct server_registry *r, const struct config *config, const char *name, struct errinfo *ei)
-{
-    err e = open_store(config, "tables-log", STORE_DURABLE, &r->log_store, ei);
-
-    return e == E_OK ? table_log_local_open(r->log_store, name, PARTITIONS, &r->log, ei) : e;
-}
-
-static err open_log(struct server_registry *r, const struct config *config, const char *name, struct errinfo *ei)
-{
-    r->is_shared = config->is_registry_shared;
-    return r->is_shared ? open_shared_log(r, config, name, ei) : open_local_log(r, config, name, ei);
-}
-
-static void close_log(struct server_registry *r)
-{
-    if (r->is_shared)
-        kafka_table_log_close(r->log);
-    else
-        table_log_local_close(r->log);
-    store_close(r->log_store);
-}
-
 static void on_loaded(struct registry_loader *loader)
 {
     struct server_registry *r = CONTAINER_OF(loader, struct server_registry, loader);
@@ -225,7 +149,7 @@ static void on_opened(struct mail *m)
 
     if (r->is_stopped)
         return;
-    r->loader = (struct registry_loader){.table = r->table, .home = &r->server->loop.mailbox, .on_done = on_loaded};
+    r->loader = (struct registry_loader){.table = r->table.table, .home = &r->server->loop.mailbox, .on_done = on_loaded};
     registry_loader_start(&r->loader, r->server->now->config);
 }
 
@@ -233,7 +157,7 @@ static void open_management(struct server_registry *r, const struct config *conf
 {
     const struct manage_options options = {
         .loop = &r->server->loop,
-        .table = r->table,
+        .table = r->table.table,
         .pool = r->pool,
         .users = config->admin_users,
         .user_count = config->admin_user_count,
@@ -244,8 +168,11 @@ static void open_management(struct server_registry *r, const struct config *conf
     };
 
     registry_records_init(&r->records, kafka_sink(r->server->kafka), &r->server->loop.mailbox, config->audit_topic);
-    r->provisioner = (struct registry_provisioner){
-        .table = r->table, .home = &r->server->loop.mailbox, .records = &r->records, .on_change = on_change, .context = r};
+    r->provisioner = (struct registry_provisioner){.table = r->table.table,
+                                                   .home = &r->server->loop.mailbox,
+                                                   .records = &r->records,
+                                                   .on_change = on_change,
+                                                   .context = r};
     registry_view_use_provisioner(r->view, registry_provision_take, &r->provisioner);
     r->manage = manage_new(&options);
 }
@@ -254,7 +181,12 @@ err server_registry_open(struct server *s, struct mail *ready, struct errinfo *e
 {
     struct server_registry *r = &s->registry;
     const struct config *config = s->now->config;
-    struct table_options options = {.name = "registry", .ops = &table_ops, .n_partitions = PARTITIONS};
+    struct server_table_options options = {.name = "registry",
+                                           .ops = &table_ops,
+                                           .view = "tables",
+                                           .log = "tables-log",
+                                           .log_kept = STORE_DURABLE,
+                                           .is_shared = config->is_registry_shared};
     err e;
 
     *r = (struct server_registry){.server = s,
@@ -263,23 +195,15 @@ err server_registry_open(struct server *s, struct mail *ready, struct errinfo *e
                                   .changed = {.on_mail = on_changed},
                                   .looked = {.on_mail = on_looked},
                                   .look_timer = {.on_timer = on_look_timer}};
-    e = open_store(config, "tables", STORE_REBUILDABLE, &r->view_store, ei);
-    if (e == E_OK && store_damage(r->view_store))
-        LOG_WARN(LOG_REGISTRY, "view.replaced", F_TEXT("why", store_damage(r->view_store)));
-    if (e == E_OK)
-        e = open_log(r, config, options.name, ei);
-    if (e == E_OK)
-        e = hash_pool_start(HASH_THREADS, &r->pool, ei);
+    e = hash_pool_start(HASH_THREADS, &r->pool, ei);
     if (e != E_OK)
         return e;
     r->view = registry_view_new(r->pool, &r->changed, &s->loop.mailbox);
     options.context = r->view;
-    options.store = r->view_store;
-    options.log = r->log;
-    e = table_open(&options, &r->opened, &s->loop.mailbox, &r->table, ei);
+    e = server_table_open(s, &options, &r->opened, &r->table, ei);
     if (e != E_OK)
         return e;
-    registry_view_use_table(r->view, r->table);
+    registry_view_use_table(r->view, r->table.table);
     registry_use_view(s->now->registry, r->view);
     if (config->is_managed && config->admin_listen.host.n)
         open_management(r, config);
@@ -321,11 +245,9 @@ void server_registry_free(struct server_registry *r)
         return;
     hash_pool_stop(r->pool);
     registry_view_close(r->view);
-    table_close(r->table);
+    server_table_close(&r->table);
     loop_turn(&r->server->loop, 0); /* requests that waited are answered, */
     loop_turn(&r->server->loop, 0); /* and what waited for that ends */
-    close_log(r);
-    store_close(r->view_store);
     registry_records_fini(&r->records);
     manage_free(r->manage);
     registry_view_free(r->view);

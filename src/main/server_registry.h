@@ -8,10 +8,10 @@
 #include "base/err.h"
 #include "base/mail.h"
 #include "http/http_route.h"
-#include "kafka/kafka_table_log.h"
 #include "loop/wheel.h"
 #include "main/registry_provision.h"
 #include "main/registry_records.h"
+#include "main/server_table.h"
 #include "registry/registry_loader.h"
 
 struct generation;
@@ -19,18 +19,11 @@ struct hash_pool;
 struct manage;
 struct registry_view;
 struct server;
-struct store;
-struct table;
-struct table_log;
 struct tenant_creation;
 
 struct server_registry {
     struct server *server;
-    struct store *view_store, *log_store;
-    struct table_log *log; /* in Kafka if is_shared, else over log_store */
-    bool is_shared;
-    struct kafka_table_topics topics; /* of the table in Kafka */
-    struct table *table;
+    struct server_table table;
     struct hash_pool *pool;
     struct registry_view *view;
     struct manage *manage; /* NULL: nothing is managed */

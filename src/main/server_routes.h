@@ -6,22 +6,16 @@
 #include "base/err.h"
 #include "base/mail.h"
 #include "config/config.h"
-#include "kafka/kafka_table_log.h"
+#include "main/server_table.h"
 
 struct routes;
 struct server;
-struct store;
-struct table;
-struct table_log;
 
 struct server_routes {
     struct server *server;
     struct routes *routes; /* NULL: this process neither takes commands nor passes them on */
-    struct store *view_store, *log_store;
-    struct table_log *log; /* in Kafka if is_shared, else over log_store */
-    bool is_shared;
-    struct kafka_table_topics topics; /* of the table in Kafka */
-    struct table *table;
+    bool is_shared;        /* with other instances */
+    struct server_table table;
     struct mail opened, receiving, *ready;
 };
 

@@ -4,18 +4,18 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 
 #include "base/check.h"
 #include "base/log.h"
 #include "config/config.h"
 #include "loop/loop.h"
+#include "main/server_table.h"
 #include "main/server_usage_share.h"
 #include "obs/metrics.h"
 #include "registry/usage.h"
 
-enum { PATH_BYTES = 4096, VALUE_BYTES = 128, MAX_BYTES = 1 << 30 };
+enum { VALUE_BYTES = 128, MAX_BYTES = 1 << 30 };
 
 /* A value: a version, then the numbers of struct usage_state. */
 #define FORMAT "1 %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64
@@ -125,15 +125,9 @@ static err restore(struct server_usage *u)
 
 static err open_store(struct server_usage *u, const struct config *config, struct errinfo *ei)
 {
-    char path[PATH_BYTES];
-    struct store_options options = {.path = path, .max_bytes = MAX_BYTES, .durability = STORE_REBUILDABLE};
-    err e;
+    const struct store_options options = {.max_bytes = MAX_BYTES, .durability = STORE_REBUILDABLE};
+    err e = server_table_open_store(config, "usage", &options, &u->store, ei);
 
-    if (mkdir(config->data_dir.p, 0700) != 0 && errno != EEXIST)
-        return errinfo_set(ei, E_IO, "cannot make the data directory %s: %s", config->data_dir.p, strerror(errno));
-    if (snprintf(path, sizeof path, "%s/usage", config->data_dir.p) >= (int)sizeof path)
-        return errinfo_set(ei, E_INVAL, "the path of data_dir is too long");
-    e = store_open(&options, &u->store, ei);
     if (e == E_OK && store_damage(u->store))
         LOG_WARN(LOG_REGISTRY, "usage.lost", F_TEXT("why", store_damage(u->store)));
     return e == E_OK ? store_db_open(u->store, "usage", &u->db, ei) : e;
