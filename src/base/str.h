@@ -36,6 +36,18 @@ static inline bool str_starts_with(struct str s, struct str prefix)
     return s.n >= prefix.n && (prefix.n == 0 || memcmp(s.p, prefix.p, prefix.n) == 0);
 }
 
+/* Appends a copy to a buffer that has room for it, and moves `*at` behind it: how an object keeps the texts it was made of. Not NULL, as
+ * `*at` is not. */
+static inline struct str str_put(char **at, struct str text)
+{
+    struct str copy = {*at, text.n};
+
+    if (text.n)
+        memcpy(*at, text.p, text.n);
+    *at += text.n;
+    return copy;
+}
+
 /* The rest of `s` from byte `from` on; empty when `s` is shorter. */
 static inline struct str str_from_offset(struct str s, size_t from)
 {

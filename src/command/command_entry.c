@@ -14,21 +14,16 @@ enum {
     AGAIN_MS = 1000,     /* until what nobody knows the outcome of is asked for again */
 };
 
-struct pair {
-    struct str tenant, device;
-};
-
 static bool is_seat_of(const void *entry, const void *key)
 {
     const struct command_seat *seat = entry;
-    const struct pair *pair = key;
 
-    return str_equal(seat->device, pair->device) && str_equal(seat->tenant, pair->tenant);
+    return command_pair_is(key, seat->tenant, seat->device);
 }
 
 struct command_seat *command_entry_seat(struct command_router *r, struct str tenant, struct str device)
 {
-    struct pair pair = {tenant, device};
+    struct command_pair pair = {tenant, device};
 
     return map_find(&r->seats, siphash_pair(tenant, device), &pair, is_seat_of);
 }
@@ -427,16 +422,6 @@ static void on_end(struct mail *m)
 
 /* --- the port --- */
 
-static struct str put(char **at, struct str text)
-{
-    struct str copy = {*at, text.n};
-
-    if (text.n)
-        memcpy(*at, text.p, text.n);
-    *at += text.n;
-    return copy;
-}
-
 void command_subscribe(struct command_plane *plane, struct worker *w, struct command_subscriber *subscriber,
                        const struct command_subscription *subscription)
 {
@@ -457,9 +442,9 @@ void command_subscribe(struct command_plane *plane, struct worker *w, struct com
         .has_events = s->has_events,
         .adapter = s->adapter,
     };
-    entry->tenant = put(&at, s->tenant);
-    entry->device = put(&at, s->device);
-    entry->gateway = put(&at, s->gateway);
+    entry->tenant = str_put(&at, s->tenant);
+    entry->device = str_put(&at, s->device);
+    entry->gateway = str_put(&at, s->gateway);
     subscriber->entry = entry;
     mailbox_post(&entry->router->worker->loop.mailbox, &entry->ask);
 }

@@ -17,21 +17,16 @@ struct command_heard {
     char text[];
 };
 
-struct pair {
-    struct str tenant, device;
-};
-
 static bool is_heard_of(const void *entry, const void *key)
 {
     const struct command_heard *heard = entry;
-    const struct pair *pair = key;
 
-    return str_equal(heard->device, pair->device) && str_equal(heard->tenant, pair->tenant);
+    return command_pair_is(key, heard->tenant, heard->device);
 }
 
 static struct command_heard *find(struct command_router *r, struct str tenant, struct str device)
 {
-    struct pair pair = {tenant, device};
+    struct command_pair pair = {tenant, device};
 
     return r->heard.n_entries ? map_find(&r->heard, siphash_pair(tenant, device), &pair, is_heard_of) : NULL;
 }
@@ -91,16 +86,6 @@ void command_gateway_on_route(struct command_router *r, struct str tenant, struc
         drop(heard);
 }
 
-static struct str put(char **at, struct str text)
-{
-    struct str copy = {*at, text.n};
-
-    if (text.n)
-        memcpy(*at, text.p, text.n);
-    *at += text.n;
-    return copy;
-}
-
 void command_note_gateway(struct command_plane *plane, struct str tenant, struct str device, struct str gateway)
 {
     struct command_heard *heard = mem_alloc(MEM_COMMAND, sizeof *heard + tenant.n + device.n + gateway.n);
@@ -108,9 +93,9 @@ void command_note_gateway(struct command_plane *plane, struct str tenant, struct
 
     *heard = (struct command_heard){
         .mail = {.on_mail = on_heard}, .router = command_router_of(plane, tenant), .hash = siphash_pair(tenant, device)};
-    heard->tenant = put(&at, tenant);
-    heard->device = put(&at, device);
-    heard->gateway = put(&at, gateway);
+    heard->tenant = str_put(&at, tenant);
+    heard->device = str_put(&at, device);
+    heard->gateway = str_put(&at, gateway);
     mailbox_post(&heard->router->worker->loop.mailbox, &heard->mail);
 }
 

@@ -11,16 +11,11 @@ enum { WINDOW = 64 };
 
 static const struct str topic_prefix = STR_INIT("hono.command.");
 
-struct pair {
-    struct str tenant, device;
-};
-
 static bool is_lane_of(const void *entry, const void *key)
 {
     const struct command_lane *lane = entry;
-    const struct pair *pair = key;
 
-    return str_equal(lane->device, pair->device) && str_equal(lane->tenant, pair->tenant);
+    return command_pair_is(key, lane->tenant, lane->device);
 }
 
 static struct command *command_at(struct list *link)
@@ -30,7 +25,7 @@ static struct command *command_at(struct list *link)
 
 struct command_lane *command_lane_find(struct command_router *r, struct str tenant, struct str device)
 {
-    struct pair pair = {tenant, device};
+    struct command_pair pair = {tenant, device};
 
     return map_find(&r->lanes, siphash_pair(tenant, device), &pair, is_lane_of);
 }

@@ -174,16 +174,6 @@ static const struct command_transport_ops ops = {
 
 /* --- beginning --- */
 
-static struct str keep_text(char **at, struct str text)
-{
-    struct str kept = {*at, text.n};
-
-    if (text.n)
-        memcpy(*at, text.p, text.n);
-    *at += text.n;
-    return kept;
-}
-
 /* Once the listener is bound: with what others can do to reach it. */
 static void keep_texts(struct command_link *link)
 {
@@ -195,11 +185,11 @@ static void keep_texts(struct command_link *link)
     listener_name(&link->listener, bound, sizeof bound);
     port = str_from(strrchr(bound, ':'));
     at = link->texts = mem_alloc(MEM_COMMAND, s->instance.n + s->listen.n + s->advertise.n + s->host.n + port.n + 1);
-    s->instance = keep_text(&at, s->instance);
-    s->listen = keep_text(&at, s->listen);
-    link->address = keep_text(&at, s->advertise.n ? s->advertise : s->host);
+    s->instance = str_put(&at, s->instance);
+    s->listen = str_put(&at, s->listen);
+    link->address = str_put(&at, s->advertise.n ? s->advertise : s->host);
     if (s->advertise.n == 0)
-        link->address.n += keep_text(&at, port).n; /* they lie side by side */
+        link->address.n += str_put(&at, port).n; /* they lie side by side */
     s->advertise = s->host = (struct str){0};
 }
 

@@ -116,6 +116,18 @@ struct command_partition {
     uint64_t hash;
 };
 
+/* The key of what a router keeps for each device of its tenants, hashed by siphash_pair(); for map_find(). */
+struct command_pair {
+    struct str tenant, device;
+};
+
+static inline bool command_pair_is(const void *key, struct str tenant, struct str device)
+{
+    const struct command_pair *pair = key;
+
+    return str_equal(device, pair->device) && str_equal(tenant, pair->tenant);
+}
+
 struct command_router {
     struct command_plane *plane;
     struct worker *worker;

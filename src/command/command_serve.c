@@ -36,21 +36,16 @@ static struct errand *errand_of(struct command *c)
 
 /* --- one subscription at a time --- */
 
-struct pair {
-    struct str tenant, device;
-};
-
 static bool is_serving_of(const void *entry, const void *key)
 {
     const struct serving *s = entry;
-    const struct pair *pair = key;
 
-    return str_equal(s->device, pair->device) && str_equal(s->tenant, pair->tenant);
+    return command_pair_is(key, s->tenant, s->device);
 }
 
 static struct serving *find_serving(const struct command *c)
 {
-    struct pair pair = {c->tenant, c->record.device_id};
+    struct command_pair pair = {c->tenant, c->record.device_id};
 
     return map_find(&c->router->serving, siphash_pair(pair.tenant, pair.device), &pair, is_serving_of);
 }
@@ -249,14 +244,10 @@ void command_serve_own(struct command *c, struct command_entry *entry, bool is_t
 
 /* --- for others --- */
 
+/* A null value is not an empty one. */
 static struct str put(char **at, struct str text)
 {
-    struct str copy = {text.p ? *at : NULL, text.n};
-
-    if (text.n)
-        memcpy(*at, text.p, text.n);
-    *at += text.n;
-    return copy;
+    return text.p ? str_put(at, text) : (struct str){0};
 }
 
 /* NULL: no memory. */

@@ -18,14 +18,10 @@ struct message {
 
 /* --- messages --- */
 
+/* A null value is not an empty one. */
 static struct str copy(char **to, struct str from)
 {
-    struct str text = {from.p ? *to : NULL, from.n};
-
-    if (from.n)
-        memcpy(*to, from.p, from.n);
-    *to += from.n;
-    return text;
+    return from.p ? str_put(to, from) : (struct str){0};
 }
 
 static void on_delivered(struct mail *m);

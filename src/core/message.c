@@ -4,16 +4,6 @@
 
 enum { MS_PER_S = 1000 };
 
-static struct str put(char **at, struct str s)
-{
-    struct str copy = {*at, s.n};
-
-    if (s.n)
-        memcpy(*at, s.p, s.n);
-    *at += s.n;
-    return copy;
-}
-
 struct message *message_new(struct str tenant, struct str topic, struct str payload, size_t properties_bytes)
 {
     struct message *m = mem_try_alloc(MEM_MESSAGE, sizeof *m + tenant.n + topic.n + payload.n + properties_bytes);
@@ -26,9 +16,9 @@ struct message *message_new(struct str tenant, struct str topic, struct str payl
     at = m->bytes;
     m->properties = (struct str){at, properties_bytes};
     at += properties_bytes;
-    m->tenant = put(&at, tenant);
-    m->topic = put(&at, topic);
-    m->payload = put(&at, payload);
+    m->tenant = str_put(&at, tenant);
+    m->topic = str_put(&at, topic);
+    m->payload = str_put(&at, payload);
     return m;
 }
 

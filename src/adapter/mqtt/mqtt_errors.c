@@ -179,16 +179,6 @@ void mqtt_errors_free(struct mqtt_errors *errors)
 
 /* --- notes --- */
 
-static struct str put(char **at, struct str text)
-{
-    struct str copy = {*at, text.n};
-
-    if (text.n)
-        memcpy(*at, text.p, text.n);
-    *at += text.n;
-    return copy;
-}
-
 struct mqtt_error_note *mqtt_errors_note(const struct mqtt_conn *c, const struct device_topic *topic, struct str correlation_id)
 {
     struct mqtt_errors *errors = errors_of(c);
@@ -202,8 +192,8 @@ struct mqtt_error_note *mqtt_errors_note(const struct mqtt_conn *c, const struct
         return NULL;
     at = note->bytes;
     *note = (struct mqtt_error_note){.endpoint = topic->endpoint, .is_short = topic->is_short};
-    note->device = put(&at, topic->device);
-    note->correlation_id = put(&at, correlation_id);
+    note->device = str_put(&at, topic->device);
+    note->correlation_id = str_put(&at, correlation_id);
     return note;
 }
 
