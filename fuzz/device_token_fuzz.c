@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "fuzz_base64url.h"
 #include "registry/device_token.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -17,20 +18,6 @@ static const unsigned char key[] = {
     0xc2, 0x96, 0x4f, 0xe3, 0x42, 0xe2, 0xfe, 0x1a, 0x7f, 0x9b, 0x8e, 0xe7, 0xeb, 0x4a, 0x7c, 0x0f, 0x9e, 0x16, 0x2b,
     0xce, 0x33, 0x57, 0x6b, 0x31, 0x5e, 0xce, 0xcb, 0xb6, 0x40, 0x68, 0x37, 0xbf, 0x51, 0xf5,
 };
-
-static size_t encode(char *to, const uint8_t *p, size_t n)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    size_t out = 0;
-
-    for (size_t i = 0; i < n; i += 3) {
-        uint32_t three = (uint32_t)p[i] << 16 | (i + 1 < n ? (uint32_t)p[i + 1] << 8 : 0) | (i + 2 < n ? p[i + 2] : 0);
-
-        for (size_t k = 0; k < 4 && k <= n - i; k++)
-            to[out++] = digits[three >> (18 - 6 * k) & 63];
-    }
-    return out;
-}
 
 static void try(struct str text)
 {
@@ -51,9 +38,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     try((struct str){(const char *)data, size});
     if (size < 2 || size > 2048 || head > size - 1)
         return 0;
-    n = encode(text, data + 1, head);
+    n = fuzz_base64url(text, data + 1, head);
     text[n++] = '.';
-    n += encode(text + n, data + 1 + head, size - 1 - head);
+    n += fuzz_base64url(text + n, data + 1 + head, size - 1 - head);
     memcpy(text + n, ".AAAA", 5);
     try((struct str){text, n + 5});
     return 0;

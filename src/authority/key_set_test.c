@@ -9,31 +9,7 @@ enum { SET_BYTES = 16 << 10 };
 
 #define CLAIMS "{\"aud\":\"hono-adapter\",\"tid\":\"t1\",\"sub\":\"a1\",\"iat\":1800000000,\"exp\":1800086400}"
 
-static struct token_fixture_pair rsa, small_rsa, p256, p384, p521;
 static char set_text[SET_BYTES];
-
-static int make_keys(void **state)
-{
-    (void)state;
-    rsa = token_fixture_make_rsa(2048);
-    small_rsa = token_fixture_make_rsa(1024);
-    p256 = token_fixture_make_ec("P-256", CJOSE_JWK_EC_P_256);
-    p384 = token_fixture_make_ec("P-384", CJOSE_JWK_EC_P_384);
-    p521 = token_fixture_make_ec("P-521", CJOSE_JWK_EC_P_521);
-    return 0;
-}
-
-static int free_keys(void **state)
-{
-    struct token_fixture_pair *all[] = {&rsa, &small_rsa, &p256, &p384, &p521};
-
-    (void)state;
-    for (size_t i = 0; i < ARRAY_LEN(all); i++) {
-        cjose_jwk_release(all[i]->jwk);
-        OPENSSL_free(all[i]->der);
-    }
-    return 0;
-}
 
 /* One more key, with members besides those of the key. */
 static void add(const struct token_fixture_pair *pair, const char *more)
@@ -77,20 +53,22 @@ static void tokens_are_verified_by_the_key_they_name(void **state)
         const struct token_fixture_pair *pair;
         bool want;
     } rows[] = {
-        {"r", "RS256", &rsa, true},    {"r", "PS512", &rsa, true},     {"a", "ES256", &p256, true},
-        {"b", "ES384", &p384, true},   {"c", "ES512", &p521, true},    {"", "ES384", &p384, true},
-        {"a", "RS256", &rsa, false},   {"r", "ES256", &p256, false},   {"x", "ES256", &p256, false},
-        {"only", "RS256", &rsa, true}, {"only", "RS384", &rsa, false}, {"weak", "RS256", &small_rsa, false},
+        {"r", "RS256", &token_fixture_keys.rsa, true},     {"r", "PS512", &token_fixture_keys.rsa, true},
+        {"a", "ES256", &token_fixture_keys.p256, true},    {"b", "ES384", &token_fixture_keys.p384, true},
+        {"c", "ES512", &token_fixture_keys.p521, true},    {"", "ES384", &token_fixture_keys.p384, true},
+        {"a", "RS256", &token_fixture_keys.rsa, false},    {"r", "ES256", &token_fixture_keys.p256, false},
+        {"x", "ES256", &token_fixture_keys.p256, false},   {"only", "RS256", &token_fixture_keys.rsa, true},
+        {"only", "RS384", &token_fixture_keys.rsa, false}, {"weak", "RS256", &token_fixture_keys.small_rsa, false},
     };
     struct key_set *set;
 
     (void)state;
-    add(&rsa, "\"kid\":\"r\",\"use\":\"sig\"");
-    add(&p256, "\"kid\":\"a\",\"alg\":\"ES256\"");
-    add(&p384, "\"kid\":\"b\",\"key_ops\":[\"verify\"]");
-    add(&p521, "\"kid\":\"c\",\"x5c\":[\"whatever\"]");
-    add(&rsa, "\"kid\":\"only\",\"alg\":\"RS256\"");
-    add(&small_rsa, "\"kid\":\"weak\"");
+    add(&token_fixture_keys.rsa, "\"kid\":\"r\",\"use\":\"sig\"");
+    add(&token_fixture_keys.p256, "\"kid\":\"a\",\"alg\":\"ES256\"");
+    add(&token_fixture_keys.p384, "\"kid\":\"b\",\"key_ops\":[\"verify\"]");
+    add(&token_fixture_keys.p521, "\"kid\":\"c\",\"x5c\":[\"whatever\"]");
+    add(&token_fixture_keys.rsa, "\"kid\":\"only\",\"alg\":\"RS256\"");
+    add(&token_fixture_keys.small_rsa, "\"kid\":\"weak\"");
     set = finish();
     assert_int_equal(key_set_count(set), 6);
     assert_true(key_set_has(set, STR("r")) && key_set_has(set, STR("")) && !key_set_has(set, STR("x")));
@@ -116,7 +94,7 @@ static void keys_that_are_of_no_use_are_passed_over(void **state)
 
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        add(&p256, rows[i]);
+        add(&token_fixture_keys.p256, rows[i]);
         set = finish();
         if (key_set_count(set) != 0)
             fail_msg("taken: %s", rows[i]);
@@ -160,5 +138,5 @@ int main(void)
         cmocka_unit_test(what_is_no_set_is_refused),
     };
 
-    return cmocka_run_group_tests_name("key_set", tests, make_keys, free_keys);
+    return cmocka_run_group_tests_name("key_set", tests, token_fixture_make_keys, token_fixture_free_keys);
 }

@@ -1,58 +1,33 @@
 #include "main/import_hono.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include "base/check.h"
-#include "base/mem.h"
-
-static struct {
-    struct import_list list;
-    char told[4096];
-} t;
+#include "main/import_fixture_test.h"
 
 static void on_told(void *context, enum import_kind kind, struct import_place place, const char *text)
 {
-    size_t n = strlen(t.told);
+    size_t n = strlen(import_fixture.told);
 
     (void)context;
-    snprintf(t.told + n, sizeof t.told - n, "%s%u: %s\n", kind == IMPORT_MOVED ? "(moved) " : "", place.line, text);
+    snprintf(import_fixture.told + n, sizeof import_fixture.told - n, "%s%u: %s\n", kind == IMPORT_MOVED ? "(moved) " : "",
+             place.line, text);
 }
 
 static int set_up(void **state)
 {
     (void)state;
-    t.list = (struct import_list){.tell = on_told};
-    t.told[0] = '\0';
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    import_list_fini(&t.list);
-    assert_int_equal(mem_used(MEM_REGISTRY), 0);
-    return 0;
+    return import_fixture_begin(on_told);
 }
 
 static void read_text(const char *text)
 {
     struct errinfo ei = {0};
 
-    if (import_hono_read(&t.list, "f", str_from(text), &ei) != E_OK)
+    if (import_hono_read(&import_fixture.list, "f", str_from(text), &ei) != E_OK)
         fail_msg("%s", ei.text);
 }
 
 static void check_device(const char *tenant, const char *id, const char *device, const char *credentials)
 {
-    const struct import_device *d = import_list_find(&t.list, str_from(tenant), str_from(id));
+    const struct import_device *d = import_list_find(&import_fixture.list, str_from(tenant), str_from(id));
 
     assert_non_null(d);
     assert_string_equal(d->device, device);
@@ -64,7 +39,7 @@ static void check_device(const char *tenant, const char *id, const char *device,
 
 static void check_tenant(const char *id, const char *document)
 {
-    char *text = json_dumps(import_list_tenant(&t.list, str_from(id))->document, JSON_COMPACT | JSON_SORT_KEYS);
+    char *text = json_dumps(import_list_tenant(&import_fixture.list, str_from(id))->document, JSON_COMPACT | JSON_SORT_KEYS);
 
     assert_string_equal(text, document);
     free(text);
@@ -88,7 +63,7 @@ static void files_of_the_file_based_registry_are_read(void **state)
               "  {\"device-id\":\"gw-1\",\"type\":\"psk\",\"auth-id\":\"s1\",\"secrets\":[{\"key\":\"AAAA\"}],\"note\":1},\n"
               "  {\"device-id\":\"gw-1\",\"type\":\"token\",\"auth-id\":\"s1\"},\n"
               "  {\"device-id\":\"4711\",\"type\":\"x509-cert\",\"auth-id\":\"CN=d\",\"secrets\":[{\"y\":1}]}]}]");
-    import_hono_check(&t.list);
+    import_hono_check(&import_fixture.list);
     check_tenant("T1", "{\"enabled\":true,\"trusted-ca\":[{\"public-key\":\"AAAA\",\"subject-dn\":\"CN=ca\"}]}");
     check_tenant("T2", "{\"adapters\":[{\"ext\":{\"x\":\"y\"},\"type\":\"hono-http\"}],\"ext\":{\"custom\":1}}");
     check_device("T1", "4711", "{\"enabled\":true,\"defaults\":{\"importance\":\"high\"},\"ext\":{\"comment\":[\"a\"]}}",
@@ -96,16 +71,16 @@ static void files_of_the_file_based_registry_are_read(void **state)
     check_device("T1", "4712", "{\"via\":\"gw-1\"}", NULL);
     check_device("T1", "gw-1", "{}",
                  "{\"type\":\"psk\",\"auth-id\":\"s1\",\"secrets\":[{\"key\":\"AAAA\"}],\"ext\":{\"note\":1}}");
-    assert_int_equal(t.list.n_tenants, 2);
-    assert_int_equal(t.list.n_devices, 3);
-    assert_int_equal(t.list.n_lost, 3);
-    assert_string_equal(t.told, "(moved) 1: T2: Tenant.custom is in ext now\n"
-                                "(moved) 1: T2: Adapter.x is in ext now\n"
-                                "(moved) 2: T1/4711: Device.comment is in ext now\n"
-                                "2: T1/gw-1: comment is left out\n"
-                                "(moved) 1: T1/gw-1: PSKCredentials.note is in ext now\n"
-                                "1: T1/gw-1: there are no credentials of the type token here\n"
-                                "1: T1/4711: X509CertificateSecret.y is left out\n");
+    assert_int_equal(import_fixture.list.n_tenants, 2);
+    assert_int_equal(import_fixture.list.n_devices, 3);
+    assert_int_equal(import_fixture.list.n_lost, 3);
+    assert_string_equal(import_fixture.told, "(moved) 1: T2: Tenant.custom is in ext now\n"
+                                             "(moved) 1: T2: Adapter.x is in ext now\n"
+                                             "(moved) 2: T1/4711: Device.comment is in ext now\n"
+                                             "2: T1/gw-1: comment is left out\n"
+                                             "(moved) 1: T1/gw-1: PSKCredentials.note is in ext now\n"
+                                             "1: T1/gw-1: there are no credentials of the type token here\n"
+                                             "1: T1/4711: X509CertificateSecret.y is left out\n");
 }
 
 /* As mongoexport writes the collections. */
@@ -121,14 +96,15 @@ static void documents_of_the_mongodb_based_registry_are_read(void **state)
               "{\"tenant-id\":\"T1\",\"device-id\":\"d1\",\"device\":{\"enabled\":true},\"auto-provisioned\":false}\n"
               "{\"tenant-id\":\"T1\",\"device-id\":\"d2\",\"device\":{\"memberOf\":[\"g\"]}}\n"
               "{\"tenant-id\":\"T1\",\"device-id\":\"d2\",\"device\":{}}\n");
-    import_hono_check(&t.list);
+    import_hono_check(&import_fixture.list);
     check_tenant("T1", "{\"enabled\":true}");
     check_device("T1", "d1", "{\"enabled\":true}", PSK);
     check_device("T1", "d2", "{\"memberOf\":[\"g\"]}", "");
-    assert_true(import_list_find(&t.list, STR("T1"), STR("d3"))->is_orphan);
-    assert_false(import_list_find(&t.list, STR("T1"), STR("d2"))->is_orphan);
-    assert_int_equal(t.list.n_failed_devices, 1);
-    assert_string_equal(t.told, "8: T1/d2 is there twice\n3: T1/d3: the device of these credentials is in none of the files\n");
+    assert_true(import_list_find(&import_fixture.list, STR("T1"), STR("d3"))->is_orphan);
+    assert_false(import_list_find(&import_fixture.list, STR("T1"), STR("d2"))->is_orphan);
+    assert_int_equal(import_fixture.list.n_failed_devices, 1);
+    assert_string_equal(import_fixture.told,
+                        "8: T1/d2 is there twice\n3: T1/d3: the device of these credentials is in none of the files\n");
 }
 
 static void what_the_management_interface_shows_is_read(void **state)
@@ -139,31 +115,31 @@ static void what_the_management_interface_shows_is_read(void **state)
     (void)state;
     read_text(rows);
     check_tenant("b", "{}");
-    assert_string_equal(t.told, "(moved) 1: a: Tenant.status is in ext now\n");
-    assert_int_equal(t.list.n_tenants, 2);
-    t.list.only_tenant = "T1";
+    assert_string_equal(import_fixture.told, "(moved) 1: a: Tenant.status is in ext now\n");
+    assert_int_equal(import_fixture.list.n_tenants, 2);
+    import_fixture.list.only_tenant = "T1";
     read_text(rows);
     check_device("T1", "a", "{\"enabled\":true,\"status\":{\"created\":\"x\"}}", NULL);
     read_text("{\"id\":\"c\",\"device\":{\"via\":\"a\"},\"credentials\":[" PSK "]}\n{\"id\":\"e\",\"credentials\":[]}");
     check_device("T1", "c", "{\"via\":\"a\"}", PSK);
     check_device("T1", "e", "{}", "");
-    assert_int_equal(t.list.n_devices, 4);
+    assert_int_equal(import_fixture.list.n_devices, 4);
 }
 
 static void others_tenants_are_skipped_and_counted(void **state)
 {
     (void)state;
-    t.list.only_tenant = "T1";
+    import_fixture.list.only_tenant = "T1";
     read_text("[{\"tenant-id\":\"T1\"},{\"tenant-id\":\"T2\"}]"
               "[{\"tenant\":\"T2\",\"devices\":[{\"device-id\":\"a\",\"x\":1},{\"device-id\":\"b\"}]},"
               "{\"tenant\":\"T2\",\"credentials\":[{\"device-id\":\"a\",\"type\":\"token\"}]}]"
               "{\"tenant-id\":\"T2\",\"device-id\":\"c\",\"credentials\":[1]}");
-    import_hono_check(&t.list);
-    assert_string_equal(t.told, "");
-    assert_int_equal(t.list.n_tenants, 1);
-    assert_int_equal(t.list.n_skipped_tenants, 1);
-    assert_int_equal(t.list.n_skipped_devices, 2);
-    assert_int_equal(t.list.n_devices, 0);
+    import_hono_check(&import_fixture.list);
+    assert_string_equal(import_fixture.told, "");
+    assert_int_equal(import_fixture.list.n_tenants, 1);
+    assert_int_equal(import_fixture.list.n_skipped_tenants, 1);
+    assert_int_equal(import_fixture.list.n_skipped_devices, 2);
+    assert_int_equal(import_fixture.list.n_devices, 0);
 }
 
 static void what_is_no_export_is_told(void **state)
@@ -192,13 +168,13 @@ static void what_is_no_export_is_told(void **state)
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         assert_int_equal(set_up(NULL), 0);
         read_text(rows[i].text);
-        if (!strstr(t.told, rows[i].told))
-            fail_msg("%s: %s", rows[i].text, t.told);
-        assert_int_equal(t.list.n_lost, 1);
-        assert_int_equal(tear_down(NULL), 0);
+        if (!strstr(import_fixture.told, rows[i].told))
+            fail_msg("%s: %s", rows[i].text, import_fixture.told);
+        assert_int_equal(import_fixture.list.n_lost, 1);
+        assert_int_equal(import_fixture_tear_down(NULL), 0);
     }
     for (size_t i = 0; i < ARRAY_LEN(faults); i++) {
-        assert_int_equal(import_hono_read(&t.list, "f", str_from(faults[i].text), &ei), E_INVAL);
+        assert_int_equal(import_hono_read(&import_fixture.list, "f", str_from(faults[i].text), &ei), E_INVAL);
         if (!strstr(ei.text, faults[i].error))
             fail_msg("%s: %s", faults[i].text, ei.text);
     }
@@ -207,7 +183,7 @@ static void what_is_no_export_is_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, import_fixture_tear_down)
         TEST(files_of_the_file_based_registry_are_read),
         TEST(documents_of_the_mongodb_based_registry_are_read),
         TEST(what_the_management_interface_shows_is_read),

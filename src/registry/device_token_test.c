@@ -6,38 +6,14 @@
 #define AUD "\"aud\":\"hono-adapter\",\"tid\":\"t1\",\"sub\":\"a1\","
 #define DAY "\"iat\":1800000000,\"exp\":1800086400"
 
-static struct token_fixture_pair rsa, small_rsa, p256, p384, p521;
-
-static int make_keys(void **state)
-{
-    (void)state;
-    rsa = token_fixture_make_rsa(2048);
-    small_rsa = token_fixture_make_rsa(1024);
-    p256 = token_fixture_make_ec("P-256", CJOSE_JWK_EC_P_256);
-    p384 = token_fixture_make_ec("P-384", CJOSE_JWK_EC_P_384);
-    p521 = token_fixture_make_ec("P-521", CJOSE_JWK_EC_P_521);
-    return 0;
-}
-
-static int free_keys(void **state)
-{
-    struct token_fixture_pair *all[] = {&rsa, &small_rsa, &p256, &p384, &p521};
-
-    (void)state;
-    for (size_t i = 0; i < ARRAY_LEN(all); i++) {
-        cjose_jwk_release(all[i]->jwk);
-        OPENSSL_free(all[i]->der);
-    }
-    return 0;
-}
-
 static void a_token_names_a_device_and_is_verified_with_its_key(void **state)
 {
     static const struct {
         const char *algorithm;
         const struct token_fixture_pair *pair;
-    } rows[] = {{"RS256", &rsa}, {"RS384", &rsa},  {"RS512", &rsa},  {"PS256", &rsa}, {"PS384", &rsa},
-                {"PS512", &rsa}, {"ES256", &p256}, {"ES384", &p384}, {"ES512", &p521}};
+    } rows[] = {{"RS256", &token_fixture_keys.rsa},  {"RS384", &token_fixture_keys.rsa},  {"RS512", &token_fixture_keys.rsa},
+                {"PS256", &token_fixture_keys.rsa},  {"PS384", &token_fixture_keys.rsa},  {"PS512", &token_fixture_keys.rsa},
+                {"ES256", &token_fixture_keys.p256}, {"ES384", &token_fixture_keys.p384}, {"ES512", &token_fixture_keys.p521}};
 
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -64,11 +40,11 @@ static void a_key_must_fit_the_algorithm(void **state)
         const struct token_fixture_pair *signer, *key;
         enum device_token_result result;
     } rows[] = {
-        {"RS256", &rsa, &p256, DEVICE_TOKEN_KEY},
-        {"ES256", &p256, &rsa, DEVICE_TOKEN_KEY},
-        {"ES256", &p256, &p384, DEVICE_TOKEN_KEY},
-        {"RS256", &small_rsa, &small_rsa, DEVICE_TOKEN_KEY},
-        {"RS256", &small_rsa, &rsa, DEVICE_TOKEN_SIGNATURE},
+        {"RS256", &token_fixture_keys.rsa, &token_fixture_keys.p256, DEVICE_TOKEN_KEY},
+        {"ES256", &token_fixture_keys.p256, &token_fixture_keys.rsa, DEVICE_TOKEN_KEY},
+        {"ES256", &token_fixture_keys.p256, &token_fixture_keys.p384, DEVICE_TOKEN_KEY},
+        {"RS256", &token_fixture_keys.small_rsa, &token_fixture_keys.small_rsa, DEVICE_TOKEN_KEY},
+        {"RS256", &token_fixture_keys.small_rsa, &token_fixture_keys.rsa, DEVICE_TOKEN_SIGNATURE},
     };
 
     (void)state;
@@ -116,7 +92,7 @@ static void what_a_token_must_say_is_checked(void **state)
 
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        char *text = token_fixture_sign(&p256, "ES256", rows[i].type, rows[i].claims);
+        char *text = token_fixture_sign(&token_fixture_keys.p256, "ES256", rows[i].type, rows[i].claims);
         struct device_token token;
 
         assert_int_equal(device_token_read(str_from(text), str_from(rows[i].tenant), str_from(rows[i].auth_id), &token),
@@ -220,5 +196,5 @@ int main(void)
         cmocka_unit_test(clocks_may_differ_by_ten_minutes),
     };
 
-    return cmocka_run_group_tests(tests, make_keys, free_keys);
+    return cmocka_run_group_tests(tests, token_fixture_make_keys, token_fixture_free_keys);
 }

@@ -116,3 +116,33 @@ static inline struct str token_fixture_public_key(const struct token_fixture_pai
 {
     return (struct str){(const char *)pair->der, pair->der_n};
 }
+
+/* --- a pair of each kind, for all tests of a program: set-up and tear-down of its group --- */
+
+static struct {
+    struct token_fixture_pair rsa, small_rsa, p256, p384, p521;
+} token_fixture_keys;
+
+static inline int token_fixture_make_keys(void **state)
+{
+    (void)state;
+    token_fixture_keys.rsa = token_fixture_make_rsa(2048);
+    token_fixture_keys.small_rsa = token_fixture_make_rsa(1024);
+    token_fixture_keys.p256 = token_fixture_make_ec("P-256", CJOSE_JWK_EC_P_256);
+    token_fixture_keys.p384 = token_fixture_make_ec("P-384", CJOSE_JWK_EC_P_384);
+    token_fixture_keys.p521 = token_fixture_make_ec("P-521", CJOSE_JWK_EC_P_521);
+    return 0;
+}
+
+static inline int token_fixture_free_keys(void **state)
+{
+    struct token_fixture_pair *all[] = {&token_fixture_keys.rsa, &token_fixture_keys.small_rsa, &token_fixture_keys.p256,
+                                        &token_fixture_keys.p384, &token_fixture_keys.p521};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+        cjose_jwk_release(all[i]->jwk);
+        OPENSSL_free(all[i]->der);
+    }
+    return 0;
+}
